@@ -1,0 +1,62 @@
+"""Gradients of convolution and transposed convolution on NumPy arrays, run by oneDNN.
+
+Importing the package opens no library and reads no environment variable; the first call
+does. `info` tells what is in use.
+"""
+
+from .arrays import TensorSpec
+from .config import use_backend
+from .errors import (
+    AttributeValueError,
+    DTypeError,
+    LibraryNotFoundError,
+    OneDNNError,
+    OneDNNMemoryError,
+    OneDNNPyError,
+    ShapeError,
+)
+from .graph import run_op
+from .information import get_num_threads, info
+from .ops import (
+    Gradients,
+    conv_transpose,
+    conv_transpose_backward,
+    conv_transpose_backward_data,
+    conv_transpose_backward_weights,
+    convolution,
+    convolution_backprop_data,
+    convolution_backward,
+    convolution_backward_data,
+    convolution_backward_weights,
+)
+from .planning import Plan, cache_clear, cache_info, plan, set_cache_limit
+
+__all__ = [
+    "AttributeValueError",
+    "DTypeError",
+    "Gradients",
+    "LibraryNotFoundError",
+    "OneDNNError",
+    "OneDNNMemoryError",
+    "OneDNNPyError",
+    "Plan",
+    "ShapeError",
+    "TensorSpec",
+    "cache_clear",
+    "cache_info",
+    "conv_transpose",
+    "conv_transpose_backward",
+    "conv_transpose_backward_data",
+    "conv_transpose_backward_weights",
+    "convolution",
+    "convolution_backprop_data",
+    "convolution_backward",
+    "convolution_backward_data",
+    "convolution_backward_weights",
+    "get_num_threads",
+    "info",
+    "plan",
+    "run_op",
+    "set_cache_limit",
+    "use_backend",
+]

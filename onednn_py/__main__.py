@@ -1,0 +1,7 @@
+"""``python -m onednn_py``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

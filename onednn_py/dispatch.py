@@ -1,0 +1,210 @@
+"""Dispatch: a Recipe and arrays to a backend's plan, run; the only fallback policy."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import DTYPES, checked_output, element_strides, readable
+from .config import current_backend
+from .errors import LibraryNotFoundError, OneDNNError
+from .formats import TensorView
+from .native.library import find_library
+from .native.plan import NativePlan, build_plan
+from .native.runtime import generation, runtime, started_runtime, threads
+from .normalise import Recipe
+from .numpy_backend import NumpyPlan
+from .plancache import PlanCache
+from .problem import Direction, Problem
+
+__all__ = ["BackendPlan", "clear_workspaces", "execute", "plan_cache", "plan_problem"]
+
+_log = logging.getLogger("onednn_py")
+
+Array = npt.NDArray[Any]
+BackendPlan = NativePlan | NumpyPlan
+
+plan_cache: PlanCache[BackendPlan] = PlanCache()
+
+# Sizes beyond which oneDNN's kernels, which count in 32 bits, are not trusted.
+NATIVE_REACH = 2**31
+
+_warned_lock = threading.Lock()
+_warned = False
+
+
+def execute(recipe: Recipe, tensors: Mapping[str, Array], out: Any, backend: str | None) -> Any:
+    """Compute a call: bind its arrays, find the plan, run it.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    tensors : mapping
+        The caller's input arrays by role (src, weights, dst, bias).
+    out : array, pair of arrays, or None
+    backend : str or None
+
+    Returns
+    -------
+    array, or (diff_weights, diff_bias) where the recipe asks for the bias gradient
+    """
+    name = current_backend(backend)
+    results = _results(recipe, tensors, out)
+    arrays: dict[str, Array] = {}
+    strides: dict[str, tuple[int, ...]] = {}
+    for role in recipe.views:
+        array = results[role].computed if role in results else tensors[role]
+        arrays[role], strides[role] = readable(array)
+    problem = recipe.problem(strides)
+    views = {role: view.canonical(arrays[role]) for role, view in recipe.views.items()}
+    plan_problem(problem, name).execute(views)
+    for result in results.values():
+        result.finish()
+    returned = [result.returned for result in results.values()]
+    return returned[0] if len(returned) == 1 else tuple(returned)
+
+
+class _Result:
+    """Where a result is computed, and where the caller wants it."""
+
+    def __init__(self, view: TensorView, dtype: str, out: Array | None, inputs: list[Array]):
+        self.returned = np.empty(view.shape, DTYPES[dtype]) if out is None else out
+        # An output that oneDNN cannot address, or that may share memory with an input,
+        # is computed elsewhere and copied.
+        apart = out is not None and (
+            element_strides(out) is None or any(np.may_share_memory(out, i) for i in inputs)
+        )
+        self.computed = np.empty(view.shape, DTYPES[dtype]) if apart else self.returned
+
+    def finish(self) -> None:
+        if self.computed is not self.returned:
+            self.returned[...] = self.computed
+
+
+def _results(recipe: Recipe, tensors: Mapping[str, Array], out: Any) -> dict[str, _Result]:
+    """Results by role, in the order in which they are returned."""
+    operation = recipe.operation
+    roles = [operation.result_role]
+    names = [operation.result]
+    if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in recipe.views:
+        roles.append("bias")
+        names.append("diff_bias")
+    given = list(out) if isinstance(out, (tuple, list)) and len(roles) > 1 else [out]
+    given += [None] * (len(roles) - len(given))
+    results: dict[str, _Result] = {}
+    inputs = list(tensors.values())
+    for role, name, wanted in zip(roles, names, given, strict=True):
+        view = recipe.views[role]
+        if wanted is not None:
+            where = f"{operation.name}: out ({name})"
+            wanted = checked_output(where, wanted, view.shape, recipe.dtype)
+        results[role] = _Result(view, recipe.dtype, wanted, inputs)
+        inputs = [*inputs, results[role].returned]
+    return results
+
+
+def plan_problem(problem: Problem, backend: str) -> BackendPlan:
+    """Return the cached plan of a problem on a backend, building it if needed.
+
+    NumPy takes over where oneDNN has no implementation for the problem, and for what
+    oneDNN does not do at all: float64, empty tensors, sizes beyond its integers. It never
+    hides any other status.
+    """
+    if backend == "numpy":
+        return _numpy_plan(problem, "")
+    opened = find_library() if backend == "auto" else runtime().api.library
+    if opened is None:
+        _warn_once()
+        return _numpy_plan(problem, "no oneDNN library")
+    unfit = _unfit(problem)
+    if unfit:
+        return _numpy_plan(problem, unfit)
+    key = (problem, "onednn", threads(opened), generation())
+    return plan_cache.get_or_build(key, lambda: _native_plan(problem))
+
+
+def clear_workspaces() -> None:
+    """Free the idle workspaces of the runtime, if it was ever started."""
+    started = started_runtime()
+    if started is not None:
+        started.pool.clear()
+
+
+def _native_plan(problem: Problem) -> BackendPlan:
+    made = runtime()
+    try:
+        return build_plan(made.api, problem, made.pool)
+    except OneDNNError as error:
+        if error.status != "unimplemented":
+            raise
+        _log.debug("%s runs on NumPy: %s", problem.operation, error)
+        return NumpyPlan(problem, "oneDNN has no implementation")
+
+
+def _numpy_plan(problem: Problem, reason: str) -> BackendPlan:
+    return plan_cache.get_or_build((problem, "numpy"), lambda: NumpyPlan(problem, reason))
+
+
+def _unfit(problem: Problem) -> str:
+    """Return why oneDNN cannot take the problem at all, an empty string if it can."""
+    if problem.dtype == "f64":
+        return "oneDNN has no float64 convolution"
+    if problem.is_empty:
+        return "empty tensors"
+    numbers = (
+        *problem.strides,
+        *problem.dilations,
+        *problem.pads_begin,
+        *map(abs, problem.pads_end),
+        *(
+            size + begin + max(end, 0)
+            for size, begin, end in zip(
+                (problem.dst if problem.transposed else problem.src).shape[2:],
+                problem.pads_begin,
+                problem.pads_end,
+                strict=True,
+            )
+        ),
+    )
+    return "sizes beyond 32 bits" if max(numbers) >= NATIVE_REACH else ""
+
+
+def _warn_once() -> None:
+    global _warned
+    with _warned_lock:
+        if _warned:
+            return
+        _warned = True
+    try:
+        runtime()
+    except LibraryNotFoundError as error:
+        warnings.warn(
+            f"computing on NumPy: {error}", RuntimeWarning, stacklevel=_outside_the_package()
+        )
+
+
+def _outside_the_package() -> int:
+    """Stack level of the caller's own line, as ``warnings.warn`` counts it."""
+    folder = os.path.dirname(__file__)
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(folder):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _after_fork_in_child() -> None:
+    global _warned_lock
+    _warned_lock = threading.Lock()
+    plan_cache.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

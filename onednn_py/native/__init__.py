@@ -1,0 +1,1 @@
+"""oneDNN through cffi: nothing outside this package knows C."""

@@ -1,0 +1,105 @@
+"""Problem and Choice to descriptors: only here is known how oneDNN writes a problem.
+
+oneDNN writes "no dilation" as 0, keeps weights without a group axis where there are no
+groups, and wants a forward descriptor as a hint for every backward one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..problem import Direction, Problem, TensorLayout
+from .guards import forbidden
+from .handles import Api, Handle
+
+__all__ = ["EXECUTION_ARGUMENTS", "QUERIES", "implementations", "user_desc"]
+
+# For each direction: the execution argument and the query of each role.
+EXECUTION_ARGUMENTS = {
+    Direction.FORWARD: {"src": "SRC", "weights": "WEIGHTS", "dst": "DST", "bias": "BIAS"},
+    Direction.BACKWARD_DATA: {"src": "DIFF_SRC", "weights": "WEIGHTS", "dst": "DIFF_DST"},
+    Direction.BACKWARD_WEIGHTS: {
+        "src": "SRC",
+        "weights": "DIFF_WEIGHTS",
+        "dst": "DIFF_DST",
+        "bias": "DIFF_BIAS",
+    },
+}
+QUERIES = {
+    Direction.FORWARD: {"src": "src", "weights": "weights", "dst": "dst"},
+    Direction.BACKWARD_DATA: {"src": "diff_src", "weights": "weights", "dst": "diff_dst"},
+    Direction.BACKWARD_WEIGHTS: {
+        "src": "src",
+        "weights": "diff_weights",
+        "dst": "diff_dst",
+    },
+}
+
+
+def _weights_axes(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return numbers if problem.groups > 1 else numbers[1:]
+
+
+def _numbers(problem: Problem, role: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of a tensor, as oneDNN counts its axes."""
+    layout: TensorLayout = getattr(problem, role)
+    if role == "weights":
+        return _weights_axes(problem, layout.shape), _weights_axes(problem, layout.strides)
+    return layout.shape, layout.strides
+
+
+def user_desc(api: Api, problem: Problem, role: str) -> Handle:
+    """Memory descriptor of the tensor where it lies, by its strides."""
+    shape, strides = _numbers(problem, role)
+    return api.strided_desc(shape, problem.dtype, strides)
+
+
+def implementations(api: Api, problem: Problem) -> Iterator[tuple[Handle, str]]:
+    """Yield a primitive descriptor at each implementation that may run, best first.
+
+    The descriptor is one object that moves on: what is wanted of it must be taken, or
+    the iteration left, before the next step.
+
+    Raises
+    ------
+    OneDNNError
+        With status ``unimplemented`` if there is none at all.
+    """
+    roles_of_convolution = problem.as_convolution()
+    descriptor = _primitive_desc(api, problem)
+    while True:
+        name = api.implementation(descriptor)
+        if forbidden(name, roles_of_convolution, api.library.version) is None:
+            yield descriptor, name
+        if not api.next_implementation(descriptor):
+            return
+
+
+def _primitive_desc(api: Api, problem: Problem) -> Handle:
+    lib, null = api.lib, api.ffi.NULL
+    family = "deconvolution" if problem.transposed else "convolution"
+    algorithm = getattr(lib, f"dnnl_{family}_direct")
+    src, weights, dst = (
+        api.any_desc(_numbers(problem, role)[0], problem.dtype)
+        for role in ("src", "weights", "dst")
+    )
+    bias = null
+    if problem.bias is not None:
+        # Implementations take a dense bias only, whatever the strides of the caller's.
+        bias = api.strided_desc(problem.bias.shape, problem.dtype, (1,))
+    geometry: list[Any] = [
+        api.dims(problem.strides),
+        api.dims([dilation - 1 for dilation in problem.dilations]),
+        api.dims(problem.pads_begin),
+        api.dims(problem.pads_end),
+    ]
+    forward = (lib.dnnl_forward_training, algorithm, src, weights, bias, dst, *geometry)
+    hint = api.primitive_desc(f"{family}_forward", *forward)
+    if problem.direction is Direction.FORWARD:
+        return hint
+    if problem.direction is Direction.BACKWARD_DATA:
+        operands = (algorithm, src, weights, dst)
+        return api.primitive_desc(f"{family}_backward_data", *operands, *geometry, hint)
+    operands = (algorithm, src, weights, bias, dst)
+    return api.primitive_desc(f"{family}_backward_weights", *operands, *geometry, hint)

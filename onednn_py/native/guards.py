@@ -1,0 +1,100 @@
+"""Known defects of oneDNN: one table of what must not run, and where it was reported.
+
+A guard names implementations, not problems: the search for an implementation passes
+over them and takes the next one, so that the problem itself stays supported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..problem import Direction, Problem
+
+__all__ = ["DEFECTS", "Defect", "forbidden", "is_reference"]
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A defect of some implementations, on some problems, in some versions.
+
+    Attributes
+    ----------
+    reference : str
+        Where it is reported upstream.
+    harm : str
+        What happens if the implementation runs.
+    implementation : re.Pattern
+        Searched in the implementation's name; a deconvolution's name contains that of
+        the convolution inside.
+    applies : callable
+        Whether a Problem, in the roles of a convolution, is affected.
+    fixed_in : tuple of int or None
+        First version without the defect.
+    """
+
+    reference: str
+    harm: str
+    implementation: re.Pattern[str]
+    applies: Callable[[Problem], bool]
+    fixed_in: Version | None = None
+
+
+def _strided_1x1_weights(problem: Problem) -> bool:
+    """1x1 backward weights with a stride: the src is compacted into the scratchpad."""
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and all(extent == 1 for extent in problem.kernel)
+        and any(stride > 1 for stride in problem.strides)
+    )
+
+
+def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
+    return (
+        problem.direction is Direction.FORWARD
+        and problem.dtype == "bf16"
+        and any(s > k for s, k in zip(problem.strides, problem.kernel, strict=True))
+    )
+
+
+DEFECTS = (
+    Defect(
+        reference="uxlfoundation/oneDNN#6035",
+        harm="writes outside its scratchpad: hang, crash or wrong gradients. Reported for few"
+        " input channels and nhwc src; passed over for every strided 1x1, since the bound"
+        " depends on blocking that differs between versions",
+        # "jit_1x1:avx2", "jit_avx2_1x1", "jit_avx512_common_1x1", ...; not "brgemm...".
+        implementation=re.compile(r"jit(_\w+)?_1x1"),
+        applies=_strided_1x1_weights,
+    ),
+    Defect(
+        reference="uxlfoundation/oneDNN#5568",
+        harm="bf16 forward convolution on AMX silently wrong for stride > kernel",
+        implementation=re.compile(r"amx"),
+        applies=_bf16_forward_stride_beyond_kernel,
+        fixed_in=(3, 13, 0),
+    ),
+)
+
+
+def forbidden(implementation: str, problem: Problem, version: Version) -> Defect | None:
+    """Return the defect for which this implementation must not run, None if there is none.
+
+    ``problem`` is in the roles of a convolution (`Problem.as_convolution`).
+    """
+    for defect in DEFECTS:
+        if (
+            (defect.fixed_in is None or version < defect.fixed_in)
+            and defect.implementation.search(implementation)
+            and defect.applies(problem)
+        ):
+            return defect
+    return None
+
+
+def is_reference(implementation: str) -> bool:
+    """Whether an implementation is oneDNN's plain loop nest, hundreds of times too slow."""
+    return re.search(r"(^|\+)ref(:|_|$)", implementation) is not None

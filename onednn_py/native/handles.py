@@ -1,0 +1,191 @@
+"""oneDNN's objects: every create with its destroy, every status checked.
+
+A handle is wrapped by ``ffi.gc`` on the line after its status check, with a destructor
+that holds the library, so that no handle outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import OneDNNError, OneDNNMemoryError
+from .declarations import ffi
+from .library import Library
+
+__all__ = ["Api", "Handle"]
+
+# A cffi pointer that destroys what it points to when it is collected.
+Handle = Any
+
+
+class Api:
+    """Checked calls into one library, on one CPU engine."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.lib = library.lib
+        self.ffi = ffi()
+        self._statuses = {
+            value: name.removeprefix("dnnl_")
+            for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
+        }
+        self.engine = self._create(
+            "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
+        )
+        self.attributes = self._create(
+            "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
+        )
+        # The library's own scratchpad ties a primitive to the thread that created it.
+        self.check(
+            "dnnl_primitive_attr_set_scratchpad_mode",
+            self.lib.dnnl_primitive_attr_set_scratchpad_mode(
+                self.attributes, self.lib.dnnl_scratchpad_mode_user
+            ),
+        )
+
+    def check(self, function: str, status: int, detail: str = "") -> None:
+        """Raise OneDNNError unless ``status`` is success."""
+        if status:
+            name = self._statuses.get(status, f"status {status}")
+            kind = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
+            raise kind(function, name, detail)
+
+    def _create(self, kind: str, function: str, *arguments: Any, destroy: str) -> Handle:
+        made = self.ffi.new(kind)
+        self.check(function, getattr(self.lib, function)(made, *arguments))
+        keep = getattr(self, "engine", None)
+        return self.ffi.gc(made[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
+
+    def stream(self) -> Handle:
+        flags = self.lib.dnnl_stream_default_flags
+        return self._create(
+            "dnnl_stream_t *", "dnnl_stream_create", self.engine, flags, destroy="stream"
+        )
+
+    def strided_desc(
+        self, shape: Sequence[int], dtype: str, strides: Sequence[int]
+    ) -> Handle:
+        """Memory descriptor of a plain layout given by strides in elements."""
+        return self._create(
+            "dnnl_memory_desc_t *",
+            "dnnl_memory_desc_create_with_strides",
+            len(shape),
+            self.dims(shape),
+            self._dtype(dtype),
+            self.dims(strides),
+            destroy="memory_desc",
+        )
+
+    def any_desc(self, shape: Sequence[int], dtype: str) -> Handle:
+        """Memory descriptor whose layout the implementation chooses."""
+        return self._create(
+            "dnnl_memory_desc_t *",
+            "dnnl_memory_desc_create_with_tag",
+            len(shape),
+            self.dims(shape),
+            self._dtype(dtype),
+            self.lib.dnnl_format_tag_any,
+            destroy="memory_desc",
+        )
+
+    def primitive_desc(self, function: str, *arguments: Any) -> Handle:
+        """Primitive descriptor by ``dnnl_<function>_primitive_desc_create(engine, ...)``.
+
+        Raises
+        ------
+        OneDNNError
+            With status ``unimplemented`` if no implementation takes the problem.
+        """
+        name = f"dnnl_{function}_primitive_desc_create"
+        return self._create(
+            "dnnl_primitive_desc_t *",
+            name,
+            self.engine,
+            *arguments,
+            self.attributes,
+            destroy="primitive_desc",
+        )
+
+    def reorder_desc(self, source: Handle, target: Handle) -> Handle:
+        return self._create(
+            "dnnl_primitive_desc_t *",
+            "dnnl_reorder_primitive_desc_create",
+            source,
+            self.engine,
+            target,
+            self.engine,
+            self.attributes,
+            destroy="primitive_desc",
+        )
+
+    def next_implementation(self, primitive_desc: Handle) -> bool:
+        """Move the descriptor to its next implementation; False if there is none."""
+        status = self.lib.dnnl_primitive_desc_next_impl(primitive_desc)
+        if status == self.lib.dnnl_last_impl_reached:
+            return False
+        self.check("dnnl_primitive_desc_next_impl", status)
+        return True
+
+    def implementation(self, primitive_desc: Handle) -> str:
+        """Name of the descriptor's implementation, as oneDNN's verbose mode prints it."""
+        text = self.ffi.new("const char **")
+        self.check(
+            "dnnl_primitive_desc_query",
+            self.lib.dnnl_primitive_desc_query(
+                primitive_desc, self.lib.dnnl_query_impl_info_str, 0, text
+            ),
+        )
+        return self.ffi.string(text[0]).decode()
+
+    def desc_of(self, primitive_desc: Handle, query: str) -> Handle:
+        """Memory descriptor ``dnnl_query_<query>_md`` of a primitive descriptor, borrowed.
+
+        It lives as long as the primitive descriptor stays at this implementation.
+        """
+        what = getattr(self.lib, f"dnnl_query_{query}_md")
+        return self.lib.dnnl_primitive_desc_query_md(primitive_desc, what, 0)
+
+    def clone_desc(self, desc: Handle) -> Handle:
+        """A memory descriptor of its own, independent of what lent ``desc``."""
+        return self._create(
+            "dnnl_memory_desc_t *", "dnnl_memory_desc_clone", desc, destroy="memory_desc"
+        )
+
+    def equal(self, left: Handle, right: Handle) -> bool:
+        return bool(self.lib.dnnl_memory_desc_equal(left, right))
+
+    def nbytes(self, desc: Handle) -> int:
+        return int(self.lib.dnnl_memory_desc_get_size(desc)) if desc else 0
+
+    def primitive(self, primitive_desc: Handle) -> Handle:
+        return self._create(
+            "dnnl_primitive_t *", "dnnl_primitive_create", primitive_desc, destroy="primitive"
+        )
+
+    def memory(self, desc: Handle) -> Handle:
+        """Memory object without memory: the address is set before each execution."""
+        return self._create(
+            "dnnl_memory_t *",
+            "dnnl_memory_create",
+            desc,
+            self.engine,
+            self.ffi.NULL,
+            destroy="memory",
+        )
+
+    def dims(self, numbers: Sequence[int]) -> Any:
+        return self.ffi.new("dnnl_dims_t", list(numbers))
+
+    def _dtype(self, dtype: str) -> int:
+        return int(getattr(self.lib, f"dnnl_{dtype}"))
+
+
+def _destructor(lib: Any, function: str, engine: Handle | None) -> Callable[[Any], None]:
+    """Return a destructor that keeps the library and the engine alive until it has run."""
+    destroy = getattr(lib, function)
+
+    def destructor(pointer: Any, keep: Any = (lib, engine)) -> None:
+        destroy(pointer)
+
+    return destructor

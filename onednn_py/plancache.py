@@ -1,0 +1,126 @@
+"""A bounded cache of plans: least recently used out first, each plan built once.
+
+Keys are whole frozen values, compared by equality. Building is atomic per key: threads
+that miss the same key at once wait for one build, other keys build at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+__all__ = ["CacheInfo", "PlanCache"]
+
+
+class Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+PlanT = TypeVar("PlanT", bound=Sized)
+
+
+class CacheInfo(NamedTuple):
+    """Counters of a plan cache; ``bytes`` is what the cached plans keep alive."""
+
+    hits: int
+    misses: int
+    size: int
+    bytes: int
+    entries_limit: int
+    bytes_limit: int
+
+
+class _Build:
+    """A build under way: whoever finds it waits for the event and looks again."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+
+class PlanCache(Generic[PlanT]):
+    """Bounded, thread-safe get-or-build.
+
+    Parameters
+    ----------
+    entries : int
+        Plans kept at the most.
+    bytes : int
+        Sum of the plans' ``nbytes`` kept at the most; the newest plan always stays.
+    """
+
+    def __init__(self, entries: int = 512, bytes: int = 256 * 2**20) -> None:  # noqa: A002
+        self._entries = entries
+        self._bytes_limit = bytes
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, the locks too: for a child process, whose locks may be held."""
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[Hashable, PlanT] = OrderedDict()
+        self._building: dict[Hashable, _Build] = {}
+        self._bytes = self._hits = self._misses = 0
+
+    def get_or_build(self, key: Hashable, build: Callable[[], PlanT]) -> PlanT:
+        """Return the plan of ``key``, building it if needed; an error of ``build`` is not kept."""
+        while True:
+            with self._lock:
+                plan = self._plans.get(key)
+                if plan is not None:
+                    self._plans.move_to_end(key)
+                    self._hits += 1
+                    return plan
+                under_way = self._building.get(key)
+                if under_way is None:
+                    self._misses += 1
+                    mine = self._building[key] = _Build()
+                    break
+            under_way.done.wait()
+        try:
+            plan = build()
+            with self._lock:
+                if self._building.get(key) is mine:
+                    self._plans[key] = plan
+                    self._bytes += plan.nbytes
+                    self._evict()
+            return plan
+        finally:
+            with self._lock:
+                if self._building.get(key) is mine:
+                    del self._building[key]
+            mine.done.set()
+
+    def _evict(self) -> None:
+        while len(self._plans) > 1 and (
+            len(self._plans) > self._entries or self._bytes > self._bytes_limit
+        ):
+            _, plan = self._plans.popitem(last=False)
+            self._bytes -= plan.nbytes
+
+    def clear(self) -> None:
+        """Drop all plans and set the counters to zero; builds under way are not kept."""
+        with self._lock:
+            self._plans.clear()
+            self._building.clear()
+            self._bytes = self._hits = self._misses = 0
+
+    def set_limit(self, entries: int | None = None, bytes: int | None = None) -> None:  # noqa: A002
+        with self._lock:
+            if entries is not None:
+                self._entries = entries
+            if bytes is not None:
+                self._bytes_limit = bytes
+            self._evict()
+
+    def info(self) -> CacheInfo:
+        with self._lock:
+            return CacheInfo(
+                self._hits,
+                self._misses,
+                len(self._plans),
+                self._bytes,
+                self._entries,
+                self._bytes_limit,
+            )

@@ -1,0 +1,156 @@
+"""What is computed (Problem) and how (Choice): two frozen values, hashable as they are.
+
+Tensors are described in one canonical axis order, whatever the caller's format was:
+activations (N, C, *spatial), weights (G, O/G, I/G, *kernel), bias (O,), where I and O
+are the channels of the operation's own src and dst.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+__all__ = ["Choice", "Direction", "Problem", "TensorLayout"]
+
+
+class Direction(enum.Enum):
+    """Which result is computed."""
+
+    FORWARD = "forward"
+    BACKWARD_DATA = "backward_data"
+    BACKWARD_WEIGHTS = "backward_weights"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLayout:
+    """Shape and strides (in elements) of one tensor, in canonical axis order."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def swapped(self, first: int, second: int) -> TensorLayout:
+        """Return the layout with two axes exchanged."""
+        axes = list(range(len(self.shape)))
+        axes[first], axes[second] = second, first
+        return TensorLayout(
+            tuple(self.shape[axis] for axis in axes), tuple(self.strides[axis] for axis in axes)
+        )
+
+    def dense(self) -> TensorLayout:
+        """Return a layout without gaps whose axes lie in memory in the same order."""
+        order = sorted(range(len(self.shape)), key=lambda axis: (self.strides[axis], -axis))
+        strides = [0] * len(self.shape)
+        step = 1
+        for axis in order:
+            strides[axis] = step
+            step *= self.shape[axis]
+        return TensorLayout(self.shape, tuple(strides))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One convolution or transposed convolution: shapes, strides, attributes, data type.
+
+    ``dilations`` is 1 for a dense kernel. The pads are those of the geometry: with
+    S the spatial size on the side that strides step over (src of a convolution, dst of
+    a transposed one) and X the other, ``S + begin + end == stride * (X - 1) + extent``
+    holds exactly, so that ``pads_end`` may be negative where a tail of S is untouched.
+    """
+
+    transposed: bool
+    direction: Direction
+    dtype: str
+    src: TensorLayout
+    weights: TensorLayout
+    dst: TensorLayout
+    bias: TensorLayout | None
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Plans are looked up by the whole value; hashing a dozen tuples once is enough.
+        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+
+    @property
+    def groups(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return self.weights.shape[3:]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some tensor has no element, so that nothing is left to multiply."""
+        return not (self.src.size and self.weights.size and self.dst.size)
+
+    @property
+    def operation(self) -> str:
+        """Name of the operation as the functions spell it, for messages."""
+        family = "conv_transpose" if self.transposed else "convolution"
+        if self.direction is Direction.FORWARD:
+            return family
+        return f"{family}_{self.direction.value}"
+
+    def as_convolution(self) -> Problem:
+        """Return the same arithmetic in the roles of a convolution.
+
+        A transposed convolution's src is a convolution's dst, its forward pass that
+        one's backward data. The bias is left behind: it belongs to other elements.
+        """
+        if not self.transposed:
+            return self
+        direction = {
+            Direction.FORWARD: Direction.BACKWARD_DATA,
+            Direction.BACKWARD_DATA: Direction.FORWARD,
+            Direction.BACKWARD_WEIGHTS: Direction.BACKWARD_WEIGHTS,
+        }[self.direction]
+        return replace(
+            self,
+            transposed=False,
+            direction=direction,
+            src=self.dst,
+            dst=self.src,
+            weights=self.weights.swapped(1, 2),
+            bias=None,
+        )
+
+    @property
+    def result_name(self) -> str:
+        """Which tensor is written: dst, src (as diff_src) or weights (as diff_weights)."""
+        return {
+            Direction.FORWARD: "dst",
+            Direction.BACKWARD_DATA: "src",
+            Direction.BACKWARD_WEIGHTS: "weights",
+        }[self.direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How oneDNN computes a problem.
+
+    Attributes
+    ----------
+    compute_dtype : str
+        Data type of the primitive; the tensors are converted where it is not theirs.
+    as_convolution : bool
+        Run a transposed problem on the convolution primitives, roles exchanged.
+    reference : bool
+        Accept oneDNN's reference implementations, plain loop nests.
+    """
+
+    compute_dtype: str
+    as_convolution: bool = False
+    reference: bool = False
