@@ -155,6 +155,7 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
 
 def readable(array: Array) -> tuple[Array, tuple[int, ...]]:
     """Return the array, or a dense native copy where oneDNN cannot take it, and its strides."""
+    array = np.asarray(array)
     strides = element_strides(array)
     if strides is None:
         array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)

@@ -132,20 +132,18 @@ def parse_attributes(
         auto_pad = "none"
     formats = TRANSPOSED_WEIGHTS_FORMATS if transposed else CONVOLUTION_WEIGHTS_FORMATS
     hint = ""
-    if transposed and isinstance(weights_format, str):
-        if weights_format.upper() in CONVOLUTION_WEIGHTS_FORMATS:
-            hint = (
-                " (one table of the documents prints OIX and XIO for transposed convolution,"
-                " but native oneDNN takes IOX and XOI only)"
-            )
-    parsed_auto_pad = _name(operation, "auto_pad", auto_pad, AUTO_PADS)
+    if transposed and str(weights_format).upper() in CONVOLUTION_WEIGHTS_FORMATS:
+        hint = (
+            " (one table of the documents prints OIX and XIO for transposed convolution,"
+            " but native oneDNN takes IOX and XOI only)"
+        )
     # Pads are ignored under auto_pad, but nonsense in them is still a mistake worth telling.
     return Attributes(
         strides=_per_axis(operation, "strides", strides, spatial_axes, 1),
         pads_begin=_per_axis(operation, "pads_begin", pads_begin, spatial_axes, 0),
         pads_end=_per_axis(operation, "pads_end", pads_end, spatial_axes, 0),
         dilations=_per_axis(operation, "dilations", dilations, spatial_axes, 1),
-        auto_pad=parsed_auto_pad,
+        auto_pad=_name(operation, "auto_pad", auto_pad, AUTO_PADS),
         groups=_in_range(f"{operation}: groups", _integer(f"{operation}: groups", groups), 1),
         data_format=_name(operation, "data_format", data_format, DATA_FORMATS),
         weights_format=_name(operation, weights_format_name, weights_format, formats, hint),

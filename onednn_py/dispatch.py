@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .arrays import DTYPES, checked_output, element_strides, readable
 from .config import current_backend
-from .errors import LibraryNotFoundError, OneDNNError
+from .errors import AttributeValueError, LibraryNotFoundError, OneDNNError
 from .formats import TensorView
 from .native.library import find_library
 from .native.plan import NativePlan, build_plan
@@ -97,8 +97,14 @@ def _results(recipe: Recipe, tensors: Mapping[str, Array], out: Any) -> dict[str
     if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in recipe.views:
         roles.append("bias")
         names.append("diff_bias")
-    given = list(out) if isinstance(out, (tuple, list)) and len(roles) > 1 else [out]
-    given += [None] * (len(roles) - len(given))
+    if len(roles) > 1 and isinstance(out, (tuple, list)):
+        if len(out) != len(roles):
+            raise AttributeValueError(
+                f"{operation.name}: out: expected ({', '.join(names)}), got {len(out)} entries"
+            )
+        given = list(out)
+    else:
+        given = [out] + [None] * (len(roles) - 1)
     results: dict[str, _Result] = {}
     inputs = list(tensors.values())
     for role, name, wanted in zip(roles, names, given, strict=True):

@@ -76,10 +76,7 @@ class TensorView:
 def activation_view(shape: tuple[int, ...], data_format: str) -> TensorView:
     """View of src, dst or their gradients: NCX or NXC to (N, C, *spatial)."""
     rank = len(shape)
-    if data_format == "NCX":
-        axes = tuple(range(rank))
-    else:
-        axes = (0, rank - 1, *range(1, rank - 1))
+    axes = tuple(range(rank)) if data_format == "NCX" else (0, rank - 1, *range(1, rank - 1))
     return TensorView(shape, shape, -1, axes)
 
 
@@ -97,8 +94,10 @@ def _outer_inner_kernel(rank: int, format_: str) -> tuple[int, ...]:
 def _split(
     shape: tuple[int, ...], axis: int, groups: int, order: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Split ``axis`` into (groups, rest); return the split shape, where ``order``'s axes went,
-    and the axis of the groups."""
+    """Split ``axis`` into (groups, rest).
+
+    Returns the split shape, where the axes of ``order`` went, and the groups' axis.
+    """
     split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     moved = tuple(position + (position >= axis) for position in order)
     return split, moved, axis

@@ -68,9 +68,7 @@ KINDS: dict[str, Kind] = {
         ("weights_format", "weights_shape"),
         "weights_shape",
     ),
-    "ConvTranspose": Kind(
-        ops.conv_transpose, _FORWARD, 1, ("weights_format", "output_padding")
-    ),
+    "ConvTranspose": Kind(ops.conv_transpose, _FORWARD, 1, ("weights_format", "output_padding")),
     "ConvTransposeBackwardData": Kind(
         ops.conv_transpose_backward_data,
         ("diff_dst", "weights"),
@@ -136,9 +134,7 @@ def run_op(
     [1.0, 2.0, 1.0]
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        raise AttributeValueError(
-            f"run_op: kind: expected one of {', '.join(KINDS)}; got {kind!r}"
-        )
+        raise AttributeValueError(f"run_op: kind: expected one of {', '.join(KINDS)}; got {kind!r}")
     operation = KINDS[kind]
     arguments = _checked(kind, operation, attributes)
     tensors = _named_inputs(kind, operation, inputs)
@@ -183,7 +179,6 @@ def _named_inputs(kind: str, operation: Kind, inputs: Sequence[Any]) -> dict[str
     if not least <= len(inputs) <= most:
         expected = str(most) if least == most else f"{least} or {most}"
         raise AttributeValueError(
-            f"{kind}: expected {expected} inputs ({', '.join(operation.inputs)}),"
-            f" got {len(inputs)}"
+            f"{kind}: expected {expected} inputs ({', '.join(operation.inputs)}), got {len(inputs)}"
         )
     return dict(zip(operation.inputs, inputs, strict=False))

@@ -188,7 +188,9 @@ class _Call:
             shape = (minibatch, *spatial, channels)
         return activation_view(shape, self.attributes.data_format)
 
-    def weights(self, shape: tuple[int, ...], inputs: int | None, outputs: int | None) -> TensorView:
+    def weights(
+        self, shape: tuple[int, ...], inputs: int | None, outputs: int | None
+    ) -> TensorView:
         """View of weights, checked against the channels that the activations have."""
         attributes = self.attributes
         name, groups = self.label("weights"), attributes.groups
@@ -197,10 +199,9 @@ class _Call:
                 f"{name}: expected {self.rank} entries ({attributes.weights_format}), got {shape}"
             )
         outer, inner = shape[:2] if attributes.weights_format[-1] == "X" else shape[:-3:-1]
+        forms = [(inner * groups, outer)]
         if self.operation.transposed:
-            forms = ((outer, inner * groups), (outer * groups, inner))
-        else:
-            forms = ((inner * groups, outer),)
+            forms = [(outer, inner * groups), (outer * groups, inner)]
         for documented, (form_inputs, form_outputs) in enumerate(forms):
             grouped = outer if not documented else inner
             if (
@@ -282,9 +283,7 @@ def _convolution_backward_data(call: _Call) -> Solved:
     if sizes is None or call.attributes.auto_pad_rule == "documented":
         check_output_padding(name, call.attributes)
     shape_name = call.operation.shape_argument or "dst_shape"
-    geometry = solve_size(
-        name, tuple(spatial), tuple(kernel), call.attributes, sizes, shape_name
-    )
+    geometry = solve_size(name, tuple(spatial), tuple(kernel), call.attributes, sizes, shape_name)
     src = call.made(minibatch, channels, geometry.sizes)
     return {"src": src, "weights": weights, "dst": dst}, geometry
 

@@ -134,8 +134,10 @@ class NumpyPlan:
             self._weigh(inputs, weights, outputs)
             return
         into_outputs = (problem.direction is Direction.FORWARD) != problem.transposed
-        result = self._correlate(inputs, weights, outputs.shape) if into_outputs else self._spread(
-            inputs.shape, weights, outputs
+        result = (
+            self._correlate(inputs, weights, outputs.shape)
+            if into_outputs
+            else self._spread(inputs.shape, weights, outputs)
         )
         if bias is not None:
             spread = (1, groups, -1, *(1 for _ in problem.kernel))
@@ -149,7 +151,7 @@ class NumpyPlan:
         if self._is_thin(weights):
             factors = self._work(weights)[:, :, 0]
             for tap in self._taps:
-                factor = _tap_of(factors, tap)[..., *(None for _ in tap.index)]
+                factor = _spread_over(_tap_of(factors, tap), len(tap.index))
                 result[_at(tap.windows)] += factor * inputs[_at(tap.inputs)]
             return result
         for images, taps in self._blocks(inputs, shape):
@@ -166,7 +168,7 @@ class NumpyPlan:
         if self._is_thin(weights):
             factors = self._work(weights)[:, :, 0]
             for tap in self._taps:
-                factor = _tap_of(factors, tap)[..., *(None for _ in tap.index)]
+                factor = _spread_over(_tap_of(factors, tap), len(tap.index))
                 products = (factor * outputs[_at(tap.windows)]).sum(axis=2, keepdims=True)
                 result[_at(tap.inputs)] += products
             return result
@@ -191,7 +193,7 @@ class NumpyPlan:
                 sums = np.einsum(
                     "ngox,ngx->go", left.reshape(shape), right.reshape(*right.shape[:2], -1)
                 )
-                result[(slice(None), slice(None), 0, *tap.index)] = sums
+                _tap_of(result, tap)[:, :, 0] = sums
         else:
             for images, taps in self._blocks(inputs, outputs.shape):
                 part = outputs[images]
@@ -203,11 +205,13 @@ class NumpyPlan:
                 sums = left @ right.swapaxes(-1, -2)
                 sums = sums.reshape(*left.shape[:2], len(taps), -1)
                 for number, tap in enumerate(taps):
-                    result[(..., *tap.index)] += sums[:, :, number]
+                    target = _tap_of(result, tap)
+                    target += sums[:, :, number]
         weights[...] = result
 
     def _is_thin(self, weights: Array) -> bool:
-        return weights.shape[2] == 1 and weights.shape[1] <= THIN_GROUP < weights.shape[0]
+        groups, outputs, inputs = weights.shape[:3]
+        return bool(inputs == 1 and outputs <= THIN_GROUP < groups)
 
     def _work(self, array: Array) -> Array:
         return array.astype(self._accumulator, copy=False)
@@ -267,4 +271,11 @@ def _at(spatial: Slices) -> tuple[Any, ...]:
 
 
 def _tap_of(weights: Array, tap: _Tap) -> Array:
-    return weights[(..., *tap.index)]
+    where: tuple[Any, ...] = (..., *tap.index)
+    found: Array = weights[where]
+    return found
+
+
+def _spread_over(factors: Array, axes: int) -> Array:
+    """Append axes of one element, so that factors broadcast over the spatial axes."""
+    return factors.reshape(*factors.shape, *(1,) * axes)

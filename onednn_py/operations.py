@@ -70,9 +70,7 @@ OPERATIONS: dict[str, Operation] = {
             "weights_shape",
         ),
         Operation("conv_transpose", True, Direction.FORWARD, _FORWARD, "dst"),
-        Operation(
-            "conv_transpose_backward_data", True, Direction.BACKWARD_DATA, _DATA, "diff_src"
-        ),
+        Operation("conv_transpose_backward_data", True, Direction.BACKWARD_DATA, _DATA, "diff_src"),
         Operation(
             "conv_transpose_backward_weights",
             True,

@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def implementation(self) -> str:
-        """oneDNN's name of the implementation that runs dense arrays, or ``"numpy"``."""
+        """Name of oneDNN's implementation that runs dense arrays, or ``"numpy"``."""
         return self._backend_plan().implementation
 
     def __repr__(self) -> str:
@@ -160,7 +160,7 @@ def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> 
         If a limit is no positive integer.
     """
     for label, limit in (("entries", entries), ("bytes", bytes)):
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not (type(limit) is int and limit > 0):
             raise AttributeValueError(
                 f"set_cache_limit: {label}: expected a positive integer, got {limit!r}"
             )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import cffi
 
-__all__ = ["AREAS", "declarations_folder", "ffi"]
+__all__ = ["AREAS", "declarations_folder", "ffi", "text_of"]
 
 # In the order of their dependence; what a later area uses an earlier one has declared.
 AREAS = (
@@ -28,6 +29,14 @@ def declarations_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     inside = package / "cdefs"
     return inside if inside.is_dir() else package.parent / "cdefs"
+
+
+def text_of(pointer: Any) -> str:
+    """Return a C string as text, empty for a null pointer."""
+    if not pointer:
+        return ""
+    content = ffi().string(pointer)
+    return content if isinstance(content, str) else content.decode()
 
 
 @functools.cache

@@ -67,16 +67,19 @@ def implementations(api: Api, problem: Problem) -> Iterator[tuple[Handle, str]]:
         With status ``unimplemented`` if there is none at all.
     """
     roles_of_convolution = problem.as_convolution()
-    descriptor = _primitive_desc(api, problem)
+    # The hint must outlive the iteration: moving on reads it again.
+    descriptor, hint = _primitive_desc(api, problem)
     while True:
         name = api.implementation(descriptor)
         if forbidden(name, roles_of_convolution, api.library.version) is None:
             yield descriptor, name
         if not api.next_implementation(descriptor):
-            return
+            break
+    del hint
 
 
-def _primitive_desc(api: Api, problem: Problem) -> Handle:
+def _primitive_desc(api: Api, problem: Problem) -> tuple[Handle, Handle]:
+    """Return the primitive descriptor and the forward hint that it refers to."""
     lib, null = api.lib, api.ffi.NULL
     family = "deconvolution" if problem.transposed else "convolution"
     algorithm = getattr(lib, f"dnnl_{family}_direct")
@@ -97,9 +100,13 @@ def _primitive_desc(api: Api, problem: Problem) -> Handle:
     forward = (lib.dnnl_forward_training, algorithm, src, weights, bias, dst, *geometry)
     hint = api.primitive_desc(f"{family}_forward", *forward)
     if problem.direction is Direction.FORWARD:
-        return hint
+        return hint, hint
     if problem.direction is Direction.BACKWARD_DATA:
-        operands = (algorithm, src, weights, dst)
-        return api.primitive_desc(f"{family}_backward_data", *operands, *geometry, hint)
-    operands = (algorithm, src, weights, bias, dst)
-    return api.primitive_desc(f"{family}_backward_weights", *operands, *geometry, hint)
+        made = api.primitive_desc(
+            f"{family}_backward_data", algorithm, src, weights, dst, *geometry, hint
+        )
+        return made, hint
+    made = api.primitive_desc(
+        f"{family}_backward_weights", algorithm, src, weights, bias, dst, *geometry, hint
+    )
+    return made, hint

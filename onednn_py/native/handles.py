@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import OneDNNError, OneDNNMemoryError
-from .declarations import ffi
+from .declarations import ffi, text_of
 from .library import Library
 
 __all__ = ["Api", "Handle"]
@@ -63,9 +63,7 @@ class Api:
             "dnnl_stream_t *", "dnnl_stream_create", self.engine, flags, destroy="stream"
         )
 
-    def strided_desc(
-        self, shape: Sequence[int], dtype: str, strides: Sequence[int]
-    ) -> Handle:
+    def strided_desc(self, shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Handle:
         """Memory descriptor of a plain layout given by strides in elements."""
         return self._create(
             "dnnl_memory_desc_t *",
@@ -136,7 +134,7 @@ class Api:
                 primitive_desc, self.lib.dnnl_query_impl_info_str, 0, text
             ),
         )
-        return self.ffi.string(text[0]).decode()
+        return text_of(text[0])
 
     def desc_of(self, primitive_desc: Handle, query: str) -> Handle:
         """Memory descriptor ``dnnl_query_<query>_md`` of a primitive descriptor, borrowed.

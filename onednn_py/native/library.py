@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..config import explicit_library
 from ..errors import LibraryNotFoundError
-from .declarations import ffi
+from .declarations import ffi, text_of
 from .search import Candidate, candidates
 
 __all__ = ["Library", "Rejection", "find_library", "library", "rejections"]
@@ -19,7 +19,7 @@ __all__ = ["Library", "Rejection", "find_library", "library", "rejections"]
 _log = logging.getLogger("onednn_py")
 
 REMEDY = (
-    'install one with `pip install onednn-cpu-gomp` (Linux x86-64) or from conda-forge'
+    "install one with `pip install onednn-cpu-gomp` (Linux x86-64) or from conda-forge"
     " (`onednn`), or set ONEDNN_PY_LIBRARY to the path of a libdnnl of version 3"
 )
 
@@ -54,7 +54,7 @@ class Library:
         self.path = path
         self.source = source
         self.version = (version.major, version.minor, version.patch)
-        self.hash = ffi().string(version.hash).decode() if version.hash else ""
+        self.hash = text_of(version.hash)
         self._runtime = int(version.cpu_runtime)
 
     @property
@@ -69,7 +69,7 @@ class Library:
     def cpu_isa(self) -> str:
         """Name of the instruction set that oneDNN dispatches to on this CPU."""
         value = self.lib.dnnl_get_effective_cpu_isa()
-        names = ffi().typeof("dnnl_cpu_isa_t").elements
+        names: dict[int, str] = ffi().typeof("dnnl_cpu_isa_t").elements
         return names.get(value, hex(value)).removeprefix("dnnl_cpu_isa_")
 
     @property

@@ -173,9 +173,7 @@ class _Builder:
             index = self._buffer(Buffer(user, role=role))
             if not api.equal(user, wanted):
                 self.reordered.append(role)
-                inner = self._buffer(
-                    Buffer(wanted, offset=self.layout.add(api.nbytes(wanted)))
-                )
+                inner = self._buffer(Buffer(wanted, offset=self.layout.add(api.nbytes(wanted))))
                 if role in self.results:
                     after.append((role, wanted, inner, user, index))
                 else:
@@ -188,7 +186,7 @@ class _Builder:
 
     def _wanted(self, descriptor: Handle, role: str) -> Handle:
         api, problem = self._api, self._problem
-        if role == "bias":
+        if problem.bias is not None and role == "bias":
             return api.strided_desc(problem.bias.shape, problem.dtype, (1,))
         query = QUERIES[problem.direction][role]
         return api.clone_desc(api.desc_of(descriptor, query))
@@ -213,8 +211,6 @@ class _Builder:
         nbytes = api.nbytes(scratchpad)
         self.scratchpad_bytes = max(self.scratchpad_bytes, nbytes)
         if nbytes:
-            index = self._buffer(
-                Buffer(api.clone_desc(scratchpad), offset=self.layout.add(nbytes))
-            )
+            index = self._buffer(Buffer(api.clone_desc(scratchpad), offset=self.layout.add(nbytes)))
             arguments = [*arguments, (api.lib.DNNL_ARG_SCRATCHPAD, index)]
         self.steps.append(Step(name, api.primitive(descriptor), tuple(arguments)))

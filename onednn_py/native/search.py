@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-__all__ = ["Candidate", "LIBRARY_NAMES", "built_prefix", "candidates"]
+__all__ = ["LIBRARY_NAMES", "Candidate", "built_prefix", "candidates"]
 
 # Distributions on PyPI that carry libdnnl, CPU-only ones first. `onednn` is the SYCL
 # build, which needs more than itself to open; its rejection says so.
@@ -74,9 +74,10 @@ def _pip() -> Iterator[Candidate]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        for file in distribution.files or ():
-            if file.name in LIBRARY_NAMES:
-                path = Path(str(distribution.locate_file(file))).resolve()
+        files = {file.name: file for file in distribution.files or ()}
+        for library_name in LIBRARY_NAMES:
+            if library_name in files:
+                path = Path(str(distribution.locate_file(files[library_name]))).resolve()
                 if path.is_file():
                     yield Candidate(str(path), f"pip package {name}")
     prefix = Path(sys.prefix)

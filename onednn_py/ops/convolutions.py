@@ -67,7 +67,7 @@ def convolution(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    return call(
+    result: Array = call(
         "convolution",
         {"src": src, "weights": weights, "bias": bias},
         {
@@ -83,6 +83,7 @@ def convolution(
         out,
         backend,
     )
+    return result
 
 
 def convolution_backward_data(
@@ -148,7 +149,7 @@ def convolution_backward_data(
     >>> onednn_py.convolution_backward_data(diff_dst, weights)[0, :, :, 0].tolist()
     [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
-    return call(
+    result: Array = call(
         "convolution_backward_data",
         {"diff_dst": diff_dst, "weights": weights},
         {
@@ -167,6 +168,7 @@ def convolution_backward_data(
         out,
         backend,
     )
+    return result
 
 
 def convolution_backprop_data(
@@ -223,7 +225,7 @@ def convolution_backprop_data(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    return call(
+    result: Array = call(
         "convolution_backprop_data",
         {"output_delta": output_delta, "filter": filter},
         {
@@ -242,6 +244,7 @@ def convolution_backprop_data(
         out,
         backend,
     )
+    return result
 
 
 def convolution_backward_weights(

@@ -74,7 +74,7 @@ def convolution_backward(
     >>> gradients.diff_weights.ravel().tolist(), gradients.diff_src
     ([4.0, 4.0, 4.0, 4.0], None)
     """
-    attributes = {
+    attributes: dict[str, Any] = {
         "strides": strides,
         "pads_begin": pads_begin,
         "pads_end": pads_end,
@@ -91,10 +91,10 @@ def convolution_backward(
     def backward_data(diff_src: Array | None) -> Array:
         return convolution_backward_data(diff_dst, weights, shape, out=diff_src, **attributes)
 
-    return _backward(
-        name, src, weights, diff_dst, wrt, out, backward_data, convolution_backward_weights,
-        attributes,
-    )  # fmt: skip
+    def backward_weights(**keywords: Any) -> Any:
+        return convolution_backward_weights(src, diff_dst, **keywords, **attributes)
+
+    return _backward(name, weights, wrt, out, backward_data, backward_weights)
 
 
 def conv_transpose_backward(
@@ -138,7 +138,7 @@ def conv_transpose_backward(
     ShapeError, AttributeValueError, DTypeError
         Naming what was expected and what came.
     """
-    attributes = {
+    attributes: dict[str, Any] = {
         "strides": strides,
         "pads_begin": pads_begin,
         "pads_end": pads_end,
@@ -159,22 +159,19 @@ def conv_transpose_backward(
             raise ShapeError(f"{name}: diff_dst belongs to a src of {result.shape}, got {shape}")
         return result
 
-    return _backward(
-        name, src, weights, diff_dst, wrt, out, backward_data, conv_transpose_backward_weights,
-        attributes,
-    )  # fmt: skip
+    def backward_weights(**keywords: Any) -> Any:
+        return conv_transpose_backward_weights(src, diff_dst, **keywords, **attributes)
+
+    return _backward(name, weights, wrt, out, backward_data, backward_weights)
 
 
 def _backward(
     name: str,
-    src: Array,
     weights: Array,
-    diff_dst: Array,
     wrt: Sequence[str],
     out: Sequence[Array | None] | None,
     backward_data: Callable[[Array | None], Array],
     backward_weights: Callable[..., Any],
-    attributes: dict[str, Any],
 ) -> Gradients:
     asked = {wrt} if isinstance(wrt, str) else set(wrt)
     if not asked or not asked <= set(WRT):
@@ -184,25 +181,25 @@ def _backward(
     if asked & {"weights", "bias"}:
         shape = spec_of(f"{name}: weights", weights).shape
         pair = backward_weights(
-            src,
-            diff_dst,
-            shape,
+            weights_shape=shape,
             bias="bias" in asked,
             out=(diff_weights, diff_bias) if "bias" in asked else diff_weights,
-            **attributes,
         )
-        made["weights"], made["bias"] = pair if "bias" in asked else (pair, None)
+        if "bias" in asked:
+            made["weights"], made["bias"] = pair
+        else:
+            made["weights"] = pair
     if "src" in asked:
         made["src"] = backward_data(diff_src)
-    return Gradients(*(made[key] if key in asked else None for key in WRT))
+    return Gradients(*(made.get(key) if key in asked else None for key in WRT))
 
 
-def _outputs(name: str, out: Any) -> Sequence[Array | None]:
+def _outputs(name: str, out: Any) -> tuple[Array | None, ...]:
     if out is None:
-        return (None, None, None)
+        return (None,) * len(WRT)
     if not isinstance(out, (tuple, list)) or len(out) != len(WRT):
         raise AttributeValueError(
             f"{name}: out: expected (diff_src, diff_weights, diff_bias), None for a new array;"
             f" got {type(out).__qualname__}"
         )
-    return out
+    return tuple(out)

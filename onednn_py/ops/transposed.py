@@ -70,7 +70,7 @@ def conv_transpose(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    return call(
+    result: Array = call(
         "conv_transpose",
         {"src": src, "weights": weights, "bias": bias},
         {
@@ -87,6 +87,7 @@ def conv_transpose(
         out,
         backend,
     )
+    return result
 
 
 def conv_transpose_backward_data(
@@ -138,7 +139,7 @@ def conv_transpose_backward_data(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    return call(
+    result: Array = call(
         "conv_transpose_backward_data",
         {"diff_dst": diff_dst, "weights": weights},
         {
@@ -155,6 +156,7 @@ def conv_transpose_backward_data(
         out,
         backend,
     )
+    return result
 
 
 def conv_transpose_backward_weights(
