@@ -9,6 +9,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+# Not as np.ma: that attribute imports at its first use, and a child forked meanwhile
+# would wait for the import lock for ever.
+from numpy.ma import MaskedArray
+
 from .errors import AttributeValueError, DTypeError, ShapeError
 from .formats import dense_strides
 
@@ -22,6 +26,7 @@ __all__ = [
     "element_strides",
     "overlaps",
     "readable",
+    "share_memory",
     "spec_of",
 ]
 
@@ -94,7 +99,7 @@ def spec_of(where: str, tensor: Any) -> TensorSpec:
     if isinstance(tensor, TensorSpec):
         shape = tuple(int(extent) for extent in tensor.shape)
         return TensorSpec(shape, np.dtype(tensor.dtype))
-    if isinstance(tensor, np.ma.MaskedArray):
+    if isinstance(tensor, MaskedArray):
         raise DTypeError(f"{where}: masked arrays have no gradient here; fill the mask first")
     if not isinstance(tensor, np.ndarray):
         kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
@@ -175,7 +180,7 @@ def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> 
     AttributeValueError
         If it is read-only or its own elements overlap.
     """
-    if isinstance(out, np.ma.MaskedArray) or not isinstance(out, np.ndarray):
+    if isinstance(out, MaskedArray) or not isinstance(out, np.ndarray):
         raise DTypeError(f"{where}: expected a numpy.ndarray, got {type(out).__qualname__}")
     if out.shape != shape:
         raise ShapeError(f"{where}: expected shape {shape}, got {out.shape}")
@@ -186,6 +191,15 @@ def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> 
     if overlaps(out):
         raise AttributeValueError(f"{where}: elements of the array overlap one another")
     return out
+
+
+def share_memory(first: Array, second: Array) -> bool:
+    """Whether two arrays have an element in common; in doubt (it is NP-hard), yes."""
+    try:
+        # NumPy's stubs know two of its values only; any other bounds the search.
+        return np.shares_memory(first, second, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def overlaps(array: Array) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import DTYPES, checked_output, element_strides, readable
+from .arrays import DTYPES, TensorSpec, checked_output, element_strides, readable, share_memory
 from .config import current_backend
-from .errors import AttributeValueError, LibraryNotFoundError, OneDNNError
+from .errors import AttributeValueError, DTypeError, LibraryNotFoundError, OneDNNError
 from .formats import TensorView
 from .native.library import find_library
 from .native.plan import NativePlan, build_plan
@@ -57,6 +57,11 @@ def execute(recipe: Recipe, tensors: Mapping[str, Array], out: Any, backend: str
     array, or (diff_weights, diff_bias) where the recipe asks for the bias gradient
     """
     name = current_backend(backend)
+    for role, tensor in tensors.items():
+        if isinstance(tensor, TensorSpec):
+            raise DTypeError(
+                f"{recipe.operation.name}: {role}: a TensorSpec has no data; only plan takes it"
+            )
     results = _results(recipe, tensors, out)
     arrays: dict[str, Array] = {}
     strides: dict[str, tuple[int, ...]] = {}
@@ -112,8 +117,10 @@ def _results(recipe: Recipe, tensors: Mapping[str, Array], out: Any) -> dict[str
         if wanted is not None:
             where = f"{operation.name}: out ({name})"
             wanted = checked_output(where, wanted, view.shape, recipe.dtype)
+            for other in results.values():
+                if share_memory(wanted, other.returned):
+                    raise AttributeValueError(f"{where}: shares memory with the other output")
         results[role] = _Result(view, recipe.dtype, wanted, inputs)
-        inputs = [*inputs, results[role].returned]
     return results
 
 

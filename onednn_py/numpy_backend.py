@@ -96,6 +96,7 @@ class NumpyPlan:
                 tuple(inputs for _, _, inputs in combination),
             )
             for combination in product(*axes)
+            if not problem.is_empty
         ]
 
     @property
@@ -227,7 +228,7 @@ class NumpyPlan:
         """Split images and taps so that the patches of one block stay under BLOCK_BYTES."""
         minibatch, groups, channels = inputs.shape[:3]
         tap_bytes = groups * channels * prod(outputs[3:]) * self._accumulator.itemsize
-        if not self._taps or not tap_bytes or not minibatch:
+        if not self._taps:
             return
         taps = max(1, min(len(self._taps), BLOCK_BYTES // tap_bytes))
         images = max(1, min(minibatch, BLOCK_BYTES // (tap_bytes * taps)))

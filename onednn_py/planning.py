@@ -73,8 +73,6 @@ class Plan:
     def _check(self, name: str, tensor: Any, shape: tuple[int, ...]) -> None:
         where = f"{self._recipe.operation.name}: {name}"
         spec = spec_of(where, tensor)
-        if spec is tensor:
-            raise DTypeError(f"{where}: expected a numpy.ndarray, got a TensorSpec")
         if spec.shape != shape:
             raise ShapeError(f"{where}: planned for shape {shape}, got {spec.shape}")
         if dtype_name(where, spec.dtype) != self._recipe.dtype:

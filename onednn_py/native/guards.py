@@ -24,7 +24,7 @@ class Defect:
     Attributes
     ----------
     reference : str
-        Where it is reported upstream.
+        Where it is reported upstream, or described if it is not.
     harm : str
         What happens if the implementation runs.
     implementation : re.Pattern
@@ -61,6 +61,15 @@ def _strided_1x1_weights(problem: Problem) -> bool:
     )
 
 
+def _window_narrower_than_stride(problem: Problem) -> bool:
+    """bf16 backward weights whose innermost size is less than the innermost stride."""
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and problem.dtype == "bf16"
+        and problem.src.shape[-1] < problem.strides[-1]
+    )
+
+
 def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
     return (
         problem.direction is Direction.FORWARD
@@ -84,6 +93,13 @@ DEFECTS = (
         implementation=re.compile(r"amx"),
         applies=_bf16_forward_stride_beyond_kernel,
         fixed_in=(3, 13, 0),
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and v3.7.2",
+        harm="reads scratchpad that was never written where a kernel position meets only"
+        " padding: wrong gradients",
+        implementation=re.compile(r"jit_bf16:"),
+        applies=_window_narrower_than_stride,
     ),
 )
 

@@ -1,0 +1,239 @@
+"""``onednn_py demo``: trains a small network on handwritten digits with oneDNN's gradients."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import onednn_py
+
+from . import training
+from .extras import require
+from .figure import FORMATS, save_figure
+from .network import CONVOLUTIONS, Network
+
+__all__ = ["add_parser", "run"]
+
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+DEFAULT_EPOCHS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What ``--json`` prints. Accuracies are fractions; times are seconds."""
+
+    dtype: str
+    seed: int
+    library: str | None
+    version: str | None
+    cpu_isa: str | None
+    implementations: list[training.Implementation]
+    epochs: list[training.Epoch]
+    test_accuracy: float
+    seconds_per_epoch: dict[str, float] | None
+    seconds: float
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command ``demo``."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="train a small convolutional network on handwritten digits",
+        description="Train a small convolutional network on scikit-learn's handwritten digits, "
+        "with the convolutions and their gradients computed by this package. "
+        'Needs the extra "demo": pip install "onednn_py[demo]".',
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("auto", "onednn", "numpy"),
+        help="what computes the convolutions (default: ONEDNN_PY_BACKEND, or auto)",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=_positive,
+        default=DEFAULT_EPOCHS,
+        metavar="N",
+        help="passes over the training images (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        default="f32",
+        help="data type of the tensors given to the convolutions (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=_natural,
+        default=0,
+        metavar="N",
+        help="seed of the initial weights and of the order of the images (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--plot",
+        type=_picture,
+        metavar="FILE",
+        help="draw loss, accuracy and the first layer's filters to a .png or .svg file",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the result as JSON on stdout, and the progress on stderr",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; return its exit status, which does not depend on the accuracy.
+
+    Raises
+    ------
+    MissingExtraError
+        Where a package of the extra "demo" is missing.
+    """
+    start = time.perf_counter()
+    console = require("rich.console", "rich", "demo").Console(stderr=arguments.json)
+    if arguments.plot is not None:
+        # Known to be missing before the training rather than after it.
+        require("matplotlib", "matplotlib", "demo")
+    say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    digits = training.load_digits()
+    network = Network(DTYPES[arguments.dtype], arguments.seed)
+    with training.one_thread(), _backend(arguments.backend):
+        implementations = training.implementations(network)
+        epochs = _train(network, digits, arguments, console, say)
+        comparison = _compare(network, digits, implementations)
+    facts = onednn_py.info()
+    result = Result(
+        dtype=arguments.dtype,
+        seed=arguments.seed,
+        library=facts["library"],
+        version=facts["version"],
+        cpu_isa=facts["cpu_isa"],
+        implementations=implementations,
+        epochs=epochs,
+        test_accuracy=epochs[-1].test_accuracy,
+        seconds_per_epoch=comparison,
+        seconds=time.perf_counter() - start,
+    )
+    for line in _report(result):
+        say(line)
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(result), indent=2))
+    if arguments.plot is not None:
+        filters = network.parameters[f"{CONVOLUTIONS[0].name} weights"]
+        try:
+            save_figure(arguments.plot, epochs, filters, _verdict(result))
+        except OSError as error:
+            print(f"onednn-py demo: --plot: {error}", file=sys.stderr)
+            return 1
+        say(f"the curves and the filters are in {arguments.plot}")
+    return 0
+
+
+def _backend(name: str | None) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if name is None else onednn_py.use_backend(name)
+
+
+def _train(
+    network: Network,
+    digits: training.Digits,
+    arguments: argparse.Namespace,
+    console: Any,
+    say: Callable[[str], None],
+) -> list[training.Epoch]:
+    say(f"{len(digits.train_labels)} images to learn from, {len(digits.test_labels)} to test on")
+    finished = []
+    with _progress(console, arguments.epochs * digits.batches) as advance:
+        for epoch in training.train(network, digits, arguments.epochs, arguments.seed, advance):
+            finished.append(epoch)
+            say(
+                f"epoch {epoch.epoch:{len(str(arguments.epochs))}}/{arguments.epochs}: "
+                f"loss {epoch.loss:.4f}, accuracy {epoch.train_accuracy:6.1%} training "
+                f"{epoch.test_accuracy:6.1%} test, {epoch.seconds:.2f} s"
+            )
+    return finished
+
+
+@contextlib.contextmanager
+def _progress(console: Any, batches: int) -> Iterator[Callable[[], None]]:
+    """Show a progress bar where the output is a terminal; yield what advances it by one."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    progress = require("rich.progress", "rich", "demo").Progress(console=console, transient=True)
+    with progress:
+        task = progress.add_task("training", total=batches)
+        yield lambda: progress.advance(task)
+
+
+def _compare(
+    network: Network, digits: training.Digits, implementations: list[training.Implementation]
+) -> dict[str, float] | None:
+    """Return the seconds an epoch takes by backend; None where oneDNN computed nothing."""
+    if not any(row.backend == "onednn" for row in implementations):
+        return None
+    return training.seconds_per_epoch(network, digits, ("numpy", "onednn"))
+
+
+def _report(result: Result) -> Iterator[str]:
+    yield "what computed the convolutions of a training step:"
+    for row in result.implementations:
+        yield f"  {row.layer}, {row.computation:16}  {row.backend:6}  {row.implementation}"
+    if result.library is None:
+        yield "no oneDNN library is loaded, so everything ran on NumPy"
+    else:
+        yield f"oneDNN {result.version} for {result.cpu_isa}, {result.library}"
+    if result.seconds_per_epoch is not None:
+        numpy, onednn = (result.seconds_per_epoch[name] for name in ("numpy", "onednn"))
+        yield (
+            f"one epoch on one thread: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, "
+            f"ratio {numpy / onednn:.1f}"
+        )
+    yield _verdict(result)
+
+
+def _verdict(result: Result) -> str:
+    epochs = "1 epoch" if len(result.epochs) == 1 else f"{len(result.epochs)} epochs"
+    reached = f"test accuracy {result.test_accuracy:.1%} after {epochs}"
+    if result.test_accuracy < training.GOAL:
+        reached += f", below the {training.GOAL:.0%} expected of {DEFAULT_EPOCHS} epochs"
+    return f"{reached}, {result.dtype}, {result.seconds:.1f} s in all"
+
+
+def _positive(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _natural(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least}, not {text!r}")
+    return number
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
+        expected = " or ".join(f".{name}" for name in FORMATS)
+        raise argparse.ArgumentTypeError(f"expected a name that ends in {expected}, not {text!r}")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
+    return path

@@ -1,0 +1,248 @@
+"""The demo: its network's gradients, its runs by every route, and its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.cli import network
+
+EPOCHS = 2
+STEP = 1e-6
+MODULE = ("-m", "onednn_py")
+
+
+def run_demo(
+    *arguments: str, python: tuple[str, ...] = MODULE, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the demo in a process of its own, as a program whose output is read would."""
+    inherited = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    return subprocess.run(
+        [sys.executable, *python, "demo", *arguments],
+        capture_output=True,
+        text=True,
+        env={**inherited, **environment},
+        timeout=300,
+    )
+
+
+def main_after(statement: str) -> tuple[str, ...]:
+    """Return the options of python that run the command line after a statement."""
+    return ("-c", f"{statement}; from onednn_py.cli import main; sys.exit(main())")
+
+
+def numerical_gradient(function: Callable[[], float], at: np.ndarray) -> np.ndarray:
+    """Return the gradient of a function that reads ``at``, by central differences."""
+    gradient = np.empty_like(at)
+    for index in np.ndindex(at.shape):
+        kept = at[index]
+        at[index] = kept + STEP
+        above = function()
+        at[index] = kept - STEP
+        below = function()
+        at[index] = kept
+        gradient[index] = (above - below) / (2 * STEP)
+    return gradient
+
+
+def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Return float64 arrays of the shapes, the same at each call."""
+    random = np.random.default_rng(0)
+    return [random.normal(size=shape) for shape in shapes]
+
+
+def test_dense_backward_agrees_with_differences() -> None:
+    src, weights, bias, diff_dst = random_arrays((3, 4), (4, 5), (5,), (3, 5))
+
+    def value() -> float:
+        return float((network.dense(src, weights, bias) * diff_dst).sum())
+
+    gradients = network.dense_backward(src, weights, diff_dst)
+    for gradient, tensor in zip(gradients, (src, weights, bias), strict=True):
+        np.testing.assert_allclose(gradient, numerical_gradient(value, tensor), atol=1e-8)
+
+
+def test_relu_backward_agrees_with_differences() -> None:
+    src, diff_dst = random_arrays((3, 4), (3, 4))
+
+    def value() -> float:
+        return float((network.relu(src) * diff_dst).sum())
+
+    gradient = network.relu_backward(network.relu(src), diff_dst)
+    np.testing.assert_allclose(gradient, numerical_gradient(value, src), atol=1e-8)
+
+
+def test_softmax_cross_entropy_agrees_with_differences() -> None:
+    (logits,) = random_arrays((3, 5))
+    labels = np.array([4, 0, 2])
+    _, gradient = network.softmax_cross_entropy(logits, labels)
+    expected = numerical_gradient(lambda: network.softmax_cross_entropy(logits, labels)[0], logits)
+    np.testing.assert_allclose(gradient, expected, atol=1e-8)
+
+
+def test_softmax_cross_entropy_of_large_logits_is_finite() -> None:
+    loss, gradient = network.softmax_cross_entropy(np.array([[1000.0, -1000.0]]), np.array([1]))
+    assert loss == 2000
+    np.testing.assert_allclose(gradient, [[1, -1]])
+
+
+def test_network_gradients_agree_with_differences() -> None:
+    trained = network.Network(np.float64, seed=0)
+    trained.parameters = {
+        name: value.astype(np.float64) for name, value in trained.parameters.items()
+    }
+    images, *directions = random_arrays(
+        (2, network.IMAGE_SIZE, network.IMAGE_SIZE, 1),
+        *(value.shape for value in trained.parameters.values()),
+    )
+    labels = np.array([3, 7])
+    _, _, gradients = trained.gradients(images, labels)
+    assert gradients.keys() == trained.parameters.keys()
+    for (name, value), direction in zip(trained.parameters.items(), directions, strict=True):
+        distance = np.zeros(1)
+
+        def loss(
+            name: str = name,
+            start: np.ndarray = value,
+            along: np.ndarray = direction,
+            distance: np.ndarray = distance,
+        ) -> float:
+            trained.parameters[name] = start + distance * along
+            return trained.gradients(images, labels)[0]
+
+        (expected,) = numerical_gradient(loss, distance)
+        trained.parameters[name] = value
+        assert (gradients[name] * direction).sum() == pytest.approx(expected, rel=1e-5), name
+
+
+def test_adam_starts_with_steps_of_the_learning_rate() -> None:
+    parameters = {"weights": np.array([1.0, 1.0])}
+    network.Adam(parameters).step({"weights": np.array([5.0, -0.01])}, learning_rate=0.1)
+    np.testing.assert_allclose(parameters["weights"], [0.9, 1.1], atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("backend", ["numpy", "onednn"])
+def test_short_run(backend: str, dtype: str) -> None:
+    if backend == "onednn" and onednn_py.info()["library"] is None:
+        pytest.skip("no oneDNN library is loaded")
+    finished = run_demo("--json", "--epochs", str(EPOCHS), "--backend", backend, "--dtype", dtype)
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)
+    assert result["dtype"] == dtype
+    assert [epoch["epoch"] for epoch in result["epochs"]] == [1, 2]
+    assert result["epochs"][1]["loss"] < result["epochs"][0]["loss"]
+    assert result["test_accuracy"] == result["epochs"][-1]["test_accuracy"] > 0.8
+    assert result["seconds"] > sum(epoch["seconds"] for epoch in result["epochs"]) > 0
+    assert {row["backend"] for row in result["implementations"]} == {backend}
+    assert {row["layer"] for row in result["implementations"]} == {"convolution 1", "convolution 2"}
+    if backend == "numpy":
+        assert result["seconds_per_epoch"] is None
+    else:
+        assert set(result["seconds_per_epoch"]) == {"numpy", "onednn"}
+    assert "epoch 2/2: loss" in finished.stderr
+    assert "below the 97% expected of 30 epochs" in finished.stderr
+
+
+def test_default_run_reaches_the_goal() -> None:
+    finished = run_demo()
+    assert finished.returncode == 0, finished.stderr
+    lines = finished.stdout.splitlines()
+    assert sum(line.startswith("epoch ") for line in lines) == 30
+    words = lines[-1].split()
+    assert words[:2] == ["test", "accuracy"]
+    assert float(words[2].rstrip("%")) >= 97
+    assert "below" not in words
+    compared = any(line.startswith("one epoch") and "ratio" in line for line in lines)
+    assert compared == (onednn_py.info()["library"] is not None)
+
+
+def test_same_seed_gives_the_same_result() -> None:
+    def losses(seed: int) -> list[float]:
+        arguments = ("--json", "--epochs", "1", "--backend", "numpy", "--seed", str(seed))
+        return [epoch["loss"] for epoch in json.loads(run_demo(*arguments).stdout)["epochs"]]
+
+    assert losses(1) == losses(1) != losses(2)
+
+
+def test_plot_shows_curves_and_filters(tmp_path: Path) -> None:
+    image = pytest.importorskip("matplotlib.image")
+    path = tmp_path / "demo.png"
+    finished = run_demo("--epochs", "2", "--backend", "numpy", "--plot", str(path))
+    assert finished.returncode == 0, finished.stderr
+    pixels = image.imread(path)[..., :3]
+    height, width, _ = pixels.shape
+    assert height > 500
+    assert width > 1000
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 100
+    for half in (pixels[:, : width // 2], pixels[:, width // 2 :]):
+        assert 0.01 < (half < 0.9).any(axis=-1).mean() < 0.9
+    assert str(path) in finished.stdout
+
+
+def test_plot_can_be_svg(tmp_path: Path) -> None:
+    path = tmp_path / "demo.svg"
+    finished = run_demo("--epochs", "1", "--backend", "numpy", "--plot", str(path))
+    assert finished.returncode == 0, finished.stderr
+    assert "<svg" in path.read_text(encoding="utf-8")
+
+
+def test_without_a_library_numpy_runs_and_says_so() -> None:
+    hidden = main_after(
+        "import sys, onednn_py.native.library as library; library.candidates = lambda: []"
+    )
+    finished = run_demo("--epochs", "1", python=hidden, ONEDNN_PY_LIBRARY="")
+    assert finished.returncode == 0, finished.stderr
+    assert "no oneDNN library is loaded, so everything ran on NumPy" in finished.stdout
+    assert "ratio" not in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "distribution", "arguments"),
+    [
+        ("sklearn", "scikit-learn", ()),
+        ("rich", "rich", ()),
+        ("matplotlib", "matplotlib", ("--plot", "demo.png")),
+    ],
+)
+def test_missing_extra_is_named_with_its_remedy(
+    module: str, distribution: str, arguments: tuple[str, ...]
+) -> None:
+    blocked = main_after(f"import sys; sys.modules[{module!r}] = None")
+    finished = run_demo(*arguments, python=blocked)
+    assert finished.returncode == 1
+    (line,) = finished.stderr.splitlines()
+    assert distribution in line
+    assert line.endswith('pip install "onednn_py[demo]"')
+
+
+def test_progress_bar_on_a_terminal() -> None:
+    finished = run_demo("--epochs", "1", "--backend", "numpy", FORCE_COLOR="1")
+    assert finished.returncode == 0, finished.stderr
+    assert "━" in finished.stdout
+    assert "epoch 1/1: loss" in finished.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--epochs", "0"),
+        ("--epochs", "many"),
+        ("--seed", "-1"),
+        ("--dtype", "f64"),
+        ("--plot", "demo.txt"),
+        ("--plot", "no-such-folder/demo.png"),
+    ],
+)
+def test_wrong_option_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    finished = run_demo(*arguments)
+    assert finished.returncode == 2
+    assert arguments[0] in finished.stderr.splitlines()[-1]

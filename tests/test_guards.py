@@ -1,0 +1,163 @@
+"""Known defects of oneDNN: never triggered, and the gradients right where they lurk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import case
+from conftest import needs_onednn
+
+import onednn_py
+from onednn_py.native.guards import DEFECTS, forbidden, is_reference
+from onednn_py.native.runtime import runtime
+from onednn_py.normalise import recipe
+
+
+def problem(operation: str, tensors: dict, **attributes):
+    spec = {name: onednn_py.TensorSpec(shape, np.float32) for name, shape in tensors.items()}
+    arguments = {
+        "strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "auto_pad": "none",
+        "groups": 1, "data_format": "NXC",
+    } | attributes  # fmt: skip
+    made = recipe(operation, spec, arguments)
+    return made.problem(made.dense_strides()).as_convolution()
+
+
+def strided_1x1(inputs: int, strides: int = 2):
+    return problem(
+        "convolution_backward_weights",
+        {"src": (32, 32, 32, inputs), "diff_dst": (32, 32 // strides, 32 // strides, 8)},
+        strides=strides,
+        weights_format="XIO",
+        weights_shape=(1, 1, inputs, 8),
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jit_1x1:avx512_core",
+        "jit_1x1:avx2",
+        "jit_avx2_1x1:avx2",
+        "conv:any+jit_1x1:avx512_core",
+        "jit_avx512_common_1x1:avx512",
+    ],
+)
+def test_6035_is_in_the_table(name: str) -> None:
+    for inputs in (1, 4, 8, 15, 24):
+        assert forbidden(name, strided_1x1(inputs), (3, 2, 0)).reference.endswith("#6035")
+    assert forbidden(name, strided_1x1(16), (3, 2, 0)) is None
+    assert forbidden(name, strided_1x1(4, strides=1), (3, 2, 0)) is None
+    assert forbidden("jit:avx2", strided_1x1(4), (3, 2, 0)) is None
+
+
+def test_5568_is_in_the_table() -> None:
+    affected = problem(
+        "conv_transpose_backward_data",
+        {"diff_dst": (1, 9, 9, 4), "weights": (2, 2, 4, 4)},
+        strides=3,
+        output_padding=1,
+        weights_format="XOI",
+    )
+    affected = replace(affected, dtype="bf16")
+    name = "conv:any+brgconv:avx512_core_amx"
+    assert forbidden(name, affected, (3, 2, 0)).reference.endswith("#5568")
+    assert forbidden(name, affected, (3, 13, 0)) is None
+    assert forbidden("brgconv:avx512_core_bf16", affected, (3, 2, 0)) is None
+    assert forbidden(name, replace(affected, strides=(2, 2)), (3, 2, 0)) is None
+    assert forbidden(name, replace(affected, dtype="f32"), (3, 2, 0)) is None
+
+
+def test_every_defect_says_where_it_is_reported() -> None:
+    for defect in DEFECTS:
+        assert re.match(r"uxlfoundation/oneDNN#\d+|not reported upstream; \S+", defect.reference)
+        assert defect.harm
+
+
+@pytest.mark.parametrize("inputs", [1, 3, 4, 7, 12, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradient_is_right_where_6035_lurks(transposed: bool, inputs: int, onednn: str) -> None:
+    """mb32ic4ih32oc8oh16kh1sh2ph0 in axb layouts, and with the roles exchanged."""
+    geometry = case((32, 32), 1, 2, minibatch=32, inputs=inputs, outputs=8)
+    operation = "conv_transpose" if transposed else "convolution"
+    operation += "_backward_weights"
+    tensors = geometry.integers("f32")
+    for data_format, weights_first in (("NXC", False), ("NCX", True)):
+        tensors.check(operation, onednn, data_format=data_format, weights_first=weights_first)
+        positional, keywords = tensors.arguments(operation, data_format, weights_first)
+        planned = onednn_py.plan(
+            getattr(onednn_py, operation), *positional, **keywords, backend=onednn
+        )
+        assert planned.backend == "onednn"
+        assert "1x1" not in planned.implementation
+        assert not is_reference(planned.implementation)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_bf16_weights_where_the_stride_exceeds_the_size(transposed: bool, onednn: str) -> None:
+    """jit_bf16 reads stale scratchpad here; a poisoned workspace would show in the result."""
+    operation = ("conv_transpose" if transposed else "convolution") + "_backward_weights"
+    for geometry in (
+        case(1, 2, 2, pads=(0, 1), minibatch=1, inputs=16, outputs=16),
+        case((5, 2), 3, 3, pads=1, minibatch=2, inputs=32, outputs=16),
+    ):
+        tensors = geometry.integers("bf16")
+        positional, keywords = tensors.arguments(operation, "NCX", True)
+        function = getattr(onednn_py, operation)
+        planned = onednn_py.plan(function, *positional, **keywords, backend=onednn)
+        assert "jit_bf16:" not in planned.implementation
+        pool = runtime().pool
+        pool.clear()
+        blocks = [pool.acquire(2**bits) for bits in range(10, 24)]
+        for block in blocks:
+            block[:] = 0xA5
+            pool.release(block)
+        tensors.check(operation, onednn)
+
+
+@needs_onednn
+def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
+    """With every name forbidden the problem still gets its gradient, from NumPy."""
+    from onednn_py.native import descriptors
+
+    geometry = case((9, 9), 3, inputs=21)
+    tensors = geometry.integers("f32")
+    positional, keywords = tensors.arguments("convolution_backward_data", "NCX", True)
+    spec = (onednn_py.convolution_backward_data, *positional)
+
+    seen = []
+
+    def first_two(name, problem, version):
+        seen.append(name)
+        return DEFECTS[0] if len(set(seen)) <= 2 else None
+
+    onednn_py.cache_clear()
+    monkeypatch.setattr(descriptors, "forbidden", first_two)
+    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
+    assert planned.implementation not in seen[:2]
+    tensors.check("convolution_backward_data", "onednn")
+
+    onednn_py.cache_clear()
+    monkeypatch.setattr(descriptors, "forbidden", lambda *_: DEFECTS[0])
+    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
+    assert planned.backend == "numpy"
+    tensors.check("convolution_backward_data", "onednn")
+    onednn_py.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ref:any", True),
+        ("ref_int8:any", True),
+        ("conv:any+ref:any", True),
+        ("jit:avx2", False),
+        ("x64:gemm:jit", False),
+        ("gemm:ref", False),
+    ],
+)
+def test_reference_implementations_are_known_by_name(name: str, expected: bool) -> None:
+    assert is_reference(name) is expected
