@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from cases import OPERATIONS, Case
 from conftest import HAS_ONEDNN
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import onednn_py
@@ -65,6 +66,27 @@ def test_every_backend_gives_the_exact_result(
             f" **{arguments})'"
         )
         geometry.integers(dtype, seed).check(operation, backend, **arguments)
+
+
+@pytest.mark.slow
+@settings(max_examples=4000)
+@given(
+    geometry=geometries(),
+    operation=st.sampled_from(OPERATIONS),
+    dtype=st.sampled_from(["f32", "bf16", "f16"]),
+    data_format=st.sampled_from(["NCX", "NXC"]),
+    weights_first=st.booleans(),
+)
+def test_long_sweep_of_exact_results(
+    geometry: Case, operation: str, dtype: str, data_format: str, weights_first: bool
+) -> None:
+    for backend in BACKENDS:
+        arguments = {"data_format": data_format, "weights_first": weights_first}
+        note(
+            f"reproduce in tests/: python -c 'from cases import *;"
+            f" {geometry}.integers({dtype!r}).check({operation!r}, {backend!r}, **{arguments})'"
+        )
+        geometry.integers(dtype).check(operation, backend, **arguments)
 
 
 @given(geometry=geometries(), seed=st.integers(0, 1000))

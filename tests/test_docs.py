@@ -1,0 +1,77 @@
+"""The documents: their examples run, their links and test names exist."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import onednn_py
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_examples_of_documents(path: Path) -> None:
+    fenced = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    globals_: dict[str, object] = {}
+    for number, block in enumerate(fenced):
+        test = doctest.DocTestParser().get_doctest(block, globals_, name(path), name(path), number)
+        assert test.examples, f"block {number} has no prompt, so that nothing is run"
+        assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+        globals_ = test.globs
+
+
+def test_the_readme_has_examples() -> None:
+    assert ">>> " in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(onednn_py.__path__, "onednn_py.")
+    return ["onednn_py", *(m.name for m in found if not m.name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("module", _modules())
+def test_examples_of_docstrings(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (path.parent / target).exists(), f"{name(path)} links to {target}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_tests_that_are_named_exist(path: Path) -> None:
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").glob("*.py"))
+    text = path.read_text(encoding="utf-8")
+    for test in re.findall(r"`(test_\w+|Test\w+)`", text):
+        assert re.search(rf"(def|class) {test}\b", sources), f"{name(path)} names {test}"
+    for file in re.findall(r"`((?:tests|onednn_py)/[\w/]+\.\w+)`", text):
+        assert (ROOT / file).exists(), f"{name(path)} names {file}"
+
+
+def test_the_readme_lists_every_function() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    functions = [n for n in onednn_py.__all__ if n.startswith("conv") or n == "run_op"]
+    for function in functions:
+        assert f"`{function}(" in text
+
+
+def test_the_module_map_lists_every_module() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = Path(onednn_py.__file__).parent
+    for path in [*package.glob("*.py"), *(package / "native").glob("*.py")]:
+        if path.name != "__init__.py":
+            assert f"`{path.stem}`" in text, f"architecture.md does not name {path.stem}"
