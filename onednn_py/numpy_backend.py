@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from .arrays import accumulator
 from .problem import Direction, Problem
+from .rounding import round_into, sum_into_bias
 
 __all__ = ["NumpyPlan"]
 
@@ -129,9 +130,7 @@ class NumpyPlan:
         bias = tensors.get("bias")
         if problem.direction is Direction.BACKWARD_WEIGHTS:
             if bias is not None:
-                # Long sums over all pixels: float64 keeps them within one float32 rounding.
-                axes = (0, *range(2, tensors["dst"].ndim))
-                bias[...] = tensors["dst"].sum(axis=axes, dtype=np.float64).astype(bias.dtype)
+                sum_into_bias(bias, tensors["dst"])
             self._weigh(inputs, weights, outputs)
             return
         into_outputs = (problem.direction is Direction.FORWARD) != problem.transposed
@@ -143,7 +142,7 @@ class NumpyPlan:
         if bias is not None:
             spread = (1, groups, -1, *(1 for _ in problem.kernel))
             result += bias.astype(self._accumulator).reshape(spread)
-        (outputs if into_outputs else inputs)[...] = result
+        round_into(outputs if into_outputs else inputs, result)
 
     def _correlate(self, inputs: Array, weights: Array, shape: tuple[int, ...]) -> Array:
         """dst[n, g, o, x] = sum over taps and channels of weights * src."""
@@ -208,7 +207,7 @@ class NumpyPlan:
                 for number, tap in enumerate(taps):
                     target = _tap_of(result, tap)
                     target += sums[:, :, number]
-        weights[...] = result
+        round_into(weights, result)
 
     def _is_thin(self, weights: Array) -> bool:
         groups, outputs, inputs = weights.shape[:3]

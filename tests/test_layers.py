@@ -19,7 +19,7 @@ LAYERS = [
     ["errors"],
     ["geometry", "config"],
     ["problem", "operations"],
-    ["formats", "arrays", "attributes", "inference", "normalise", "plancache"],
+    ["formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"],
     [
         "numpy_backend",
         "native",
@@ -29,6 +29,7 @@ LAYERS = [
         "native.handles",
         "native.guards",
         "native.descriptors",
+        "native.support",
         "native.workspace",
         "native.execute",
         "native.formulations",
@@ -38,7 +39,7 @@ LAYERS = [
     ["dispatch"],
     [
         *("ops.call", "ops.convolutions", "ops.transposed", "ops.joint", "ops"),
-        *("graph", "planning", "information"),
+        *("graph", "planning", "information", "comparison"),
     ],
     ["__init__", "cli", "__main__"],
 ]

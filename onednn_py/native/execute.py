@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..arrays import DTYPES
 from ..problem import TensorLayout
+from ..rounding import round_into
 from .handles import Api, Handle
 from .workspace import WorkspacePool
 
@@ -119,13 +120,10 @@ class Program:
                     continue
                 addresses[role] = base + converted.offset
                 if role not in self._results:
-                    # Values beyond the target's range become infinities, as they should.
-                    with np.errstate(over="ignore"):
-                        np.copyto(converted.view(block), array, casting="unsafe")
+                    np.copyto(converted.view(block), array, casting="unsafe")
             self._run_steps(addresses, base)
             for role in self._results & self._converted.keys():
-                with np.errstate(over="ignore"):
-                    np.copyto(tensors[role], self._converted[role].view(block), casting="unsafe")
+                round_into(tensors[role], self._converted[role].view(block))
         finally:
             self._pool.release(block)
 

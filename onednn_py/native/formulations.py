@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..problem import Direction, Problem, TensorLayout
+from ..rounding import sum_into_bias
 
 __all__ = ["Formulation", "formulate"]
 
@@ -42,9 +42,7 @@ class Formulation:
         """Do the part of the work that the primitive does not."""
         asked = self.asked
         if self.bias_apart:
-            axes = (0, *range(2, tensors["dst"].ndim))
-            sums = tensors["dst"].sum(axis=axes, dtype=np.float64)
-            tensors["bias"][...] = sums.astype(tensors["bias"].dtype)
+            sum_into_bias(tensors["bias"], tensors["dst"])
         if any(self.tail) and asked.result_name == _stepped(asked):
             result, bias = tensors[asked.result_name], tensors.get("bias")
             fill: Any = 0
