@@ -9,6 +9,7 @@ from .config import use_backend
 from .errors import (
     AttributeValueError,
     DTypeError,
+    GraphFileError,
     LibraryNotFoundError,
     OneDNNError,
     OneDNNMemoryError,
@@ -16,6 +17,7 @@ from .errors import (
     ShapeError,
 )
 from .graph import run_op
+from .graph_files import load_graph
 from .information import get_num_threads, info
 from .ops import (
     Gradients,
@@ -35,6 +37,7 @@ __all__ = [
     "AttributeValueError",
     "DTypeError",
     "Gradients",
+    "GraphFileError",
     "LibraryNotFoundError",
     "OneDNNError",
     "OneDNNMemoryError",
@@ -55,6 +58,7 @@ __all__ = [
     "convolution_backward_weights",
     "get_num_threads",
     "info",
+    "load_graph",
     "plan",
     "run_op",
     "set_cache_limit",

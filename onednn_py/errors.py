@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "AttributeValueError",
     "DTypeError",
+    "GraphFileError",
     "LibraryNotFoundError",
     "OneDNNError",
     "OneDNNMemoryError",
@@ -31,6 +32,10 @@ class AttributeValueError(OneDNNPyError, ValueError):
 
 class DTypeError(OneDNNPyError, TypeError):
     """A tensor is no array, has an unsupported data type, or differs from the other tensors."""
+
+
+class GraphFileError(OneDNNPyError, ValueError):
+    """A graph file, or a tensor given for it, cannot be read or contradicts itself."""
 
 
 class LibraryNotFoundError(OneDNNPyError, ImportError):

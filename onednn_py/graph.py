@@ -9,7 +9,7 @@ from typing import Any
 from . import ops
 from .errors import AttributeValueError
 
-__all__ = ["KINDS", "run_op"]
+__all__ = ["KINDS", "Kind", "bind", "run_op"]
 
 REQUIRED = ("strides", "pads_begin", "pads_end", "dilations")
 OPTIONAL = ("auto_pad", "groups", "data_format")
@@ -133,6 +133,20 @@ def run_op(
     >>> result.ravel().tolist()
     [1.0, 2.0, 1.0]
     """
+    operation, arguments = bind(kind, inputs, attributes)
+    return operation.function(**arguments, out=out, backend=backend)
+
+
+def bind(
+    kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[Kind, dict[str, Any]]:
+    """Return a documented operation and the arguments of its function, by name.
+
+    Raises
+    ------
+    AttributeValueError
+        As `run_op` does; the function itself checks the values.
+    """
     if not isinstance(kind, str) or kind not in KINDS:
         raise AttributeValueError(f"run_op: kind: expected one of {', '.join(KINDS)}; got {kind!r}")
     operation = KINDS[kind]
@@ -146,7 +160,7 @@ def run_op(
             raise AttributeValueError(
                 f"{kind}: weights_shape is required, as input 2 or as an attribute"
             )
-    return operation.function(**tensors, **arguments, out=out, backend=backend)
+    return operation, {**tensors, **arguments}
 
 
 def _checked(kind: str, operation: Kind, attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from .errors import LibraryNotFoundError
 from .native.library import library, rejections
 from .native.runtime import threads
+from .native.support import support
 
 __all__ = ["get_num_threads", "info", "package_version"]
 
@@ -40,7 +41,9 @@ def info() -> dict[str, Any]:
     -------
     dict
         ``library`` is None, and ``error`` says why, if no oneDNN can be used.
-        ``rejected`` lists candidates as dicts of path, source and reason.
+        ``supports`` says which data types oneDNN computes natively on this CPU, and
+        whether the library has the Graph API. ``rejected`` lists candidates as dicts of
+        path, source and reason.
 
     Examples
     --------
@@ -67,6 +70,7 @@ def info() -> dict[str, Any]:
         "cpu_isa": found.cpu_isa if found else None,
         "runtime": found.runtime if found else None,
         "threads": threads(found) if found else 1,
+        "supports": support(found) if found else None,
         "error": error,
         "rejected": [rejection._asdict() for rejection in rejections()],
     }

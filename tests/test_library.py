@@ -142,6 +142,19 @@ def test_a_sycl_build_that_does_not_open_says_what_it_needs() -> None:
     assert "onednn-cpu-gomp" in reason
 
 
+def test_a_library_of_version_2_is_known_by_its_name() -> None:
+    """Debian's is linked to OpenCL as a SYCL build is, and lacks it as often."""
+    path = "/usr/lib/libdnnl.so.2"
+    trouble = "libOpenCL.so.1: cannot open shared object file"
+    reason = library._unopened(
+        path, f"cannot load library '{path}': {trouble}.  Additionally, ctypes.util..."
+    )
+    assert reason.startswith(f"cannot be opened: {trouble} (")
+    assert "version 2" in reason
+    assert "SYCL" not in reason
+    assert "SYCL" in library._unopened("/usr/lib/libdnnl.so.3", trouble)
+
+
 def test_the_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Built, pip's, conda's, the system's; each file once, however often it is found."""
     built, conda = tmp_path / "built", tmp_path / "conda"

@@ -28,9 +28,15 @@ def run(arguments: argparse.Namespace) -> int:
     error = facts.pop("error")
     width = max(map(len, facts))
     for name, value in facts.items():
-        print(f"{name:{width}}  {'none' if value is None else value}")
+        print(f"{name:{width}}  {_text(value)}")
     for rejection in rejected:
         print(f"rejected  {rejection['path']} ({rejection['source']}): {rejection['reason']}")
     if error:
         print(error)
     return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(name for name, holds in value.items() if holds) or "none"
+    return "none" if value is None else str(value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -20,7 +22,8 @@ _log = logging.getLogger("onednn_py")
 
 REMEDY = (
     "install one with `pip install onednn-cpu-gomp` (Linux x86-64) or from conda-forge"
-    " (`onednn`), or set ONEDNN_PY_LIBRARY to the path of a libdnnl of version 3"
+    " (`onednn`), build one with build_onednn.sh of this package's sources, or set"
+    " ONEDNN_PY_LIBRARY to the path of a libdnnl of version 3"
 )
 
 _RUNTIMES = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
@@ -75,6 +78,10 @@ class Library:
     @property
     def version_text(self) -> str:
         return ".".join(map(str, self.version))
+
+    def exports(self, function: str) -> bool:
+        """Whether the library has a function, one that ``cdefs/`` need not declare."""
+        return hasattr(ctypes.CDLL(self.path), function)
 
 
 _lock = threading.Lock()
@@ -184,10 +191,15 @@ def _dlopen(path: str) -> Any:
 
 
 def _unopened(path: str, message: str) -> str:
-    reason = f"cannot be opened: {message}"
-    if "sycl" in message.lower() or "libOpenCL" in message:
+    # cffi wraps the loader's words, which name the file that is missing, in its own.
+    words = message.removeprefix(f"cannot load library '{path}': ").split(".  Additionally,")[0]
+    reason = f"cannot be opened: {words}"
+    named = re.search(r"libdnnl\.(?:so\.)?(\d+)", os.path.basename(os.path.realpath(path)))
+    if named and named[1] != "3":
+        return f"{reason} (and by its name it is version {named[1]}, another API than version 3)"
+    if "sycl" in message.lower() or "opencl" in message.lower():
         reason += (
-            f" (a SYCL build: put its folder {Path(path).parent} and those of its"
+            f" (a build for SYCL or GPUs: put its folder {Path(path).parent} and those of its"
             " dependencies on the loader's path, LD_LIBRARY_PATH, or install the CPU build"
             " onednn-cpu-gomp)"
         )

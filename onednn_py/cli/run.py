@@ -1,0 +1,193 @@
+"""The command ``run``: the operations of a oneDNN Graph file, run and compared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import DTYPES
+from ..config import BACKENDS
+from ..errors import AttributeValueError, GraphFileError
+from ..graph_files import COMPARABLE, GraphOperation, OperationReport, Replay, load_graph
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run the operations of a oneDNN Graph file and compare the results",
+        description="Run the operations of a graph file, as ONEDNN_GRAPH_DUMP=graph writes it"
+        " and oneDNN's own tests read it. Tensors that are not given hold small random"
+        " integers, for which all backends must give the same bits.",
+    )
+    parser.add_argument("file", help="JSON file")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="a tensor by its id, as operation.input or as input; repeatable",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random tensors (default: 0)")
+    parser.add_argument("--backend", choices=BACKENDS, help="what runs the operations")
+    parser.add_argument(
+        "--compare",
+        default="numpy",
+        metavar="BACKENDS",
+        help="numpy, native (the Graph API from C++), both with a comma, auto (native where it"
+        " can be built) or none (default: numpy)",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE.npz", help="write the results by tensor id, bfloat16 as float32"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    graph = load_graph(arguments.file)
+    replay = graph.run(
+        _inputs(arguments.input),
+        seed=arguments.seed,
+        backend=arguments.backend,
+        compare=_names(arguments.compare),
+        on_start=_announce if sys.stderr.isatty() else None,
+    )
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    if arguments.output:
+        _write(Path(arguments.output), replay)
+    if arguments.json:
+        print(json.dumps(as_json(graph.path, replay), indent=2))
+    else:
+        print("\n".join([*_table(replay.operations), *_notes(graph.path, replay.operations)]))
+    return 0 if replay.ok else 1
+
+
+def as_json(path: str, replay: Replay) -> dict[str, Any]:
+    """Return a replay as what the json module writes."""
+    return {
+        "file": path,
+        "ok": replay.ok,
+        "operations": [
+            {
+                "id": report.operation.id,
+                "name": report.operation.name,
+                "kind": report.operation.kind,
+                "status": report.status,
+                "notes": list(report.notes),
+                "shapes": {name: list(shape) for name, shape in report.shapes.items()},
+                "dtype": report.dtype or None,
+                "backend": report.backend or None,
+                "implementation": report.implementation or None,
+                "milliseconds": report.milliseconds,
+                "comparisons": {
+                    c.other: {
+                        "status": c.status,
+                        # JSON has no infinity.
+                        "difference": c.difference if _is_finite(c.difference) else None,
+                        "detail": c.detail,
+                    }
+                    for c in report.comparisons
+                },
+            }
+            for report in replay.operations
+        ],
+    }
+
+
+def _is_finite(difference: float | None) -> bool:
+    return difference is not None and bool(np.isfinite(difference))
+
+
+def _names(compare: str) -> list[str]:
+    names = [name.strip() for name in compare.lower().split(",")]
+    if names == ["none"]:
+        return []
+    for name in names:
+        if name not in COMPARABLE:
+            accepted = ", ".join((*COMPARABLE, "none"))
+            raise AttributeValueError(f"--compare: expected some of {accepted}; got {name!r}")
+    return names
+
+
+def _inputs(given: Sequence[str]) -> dict[str | int, Any]:
+    inputs: dict[str | int, Any] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise GraphFileError(f"--input: expected NAME=FILE.npy, got {text!r}")
+        if name in inputs:
+            raise GraphFileError(f"--input: {name} is given twice")
+        try:
+            array = np.load(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise GraphFileError(f"--input {name}: {path} cannot be read: {error}") from None
+        if not isinstance(array, np.ndarray):
+            raise GraphFileError(f"--input {name}: {path} is no .npy file with one array")
+        inputs[name] = array
+    return inputs
+
+
+def _write(path: Path, replay: Replay) -> None:
+    results = {
+        str(id_): array.astype(np.float32) if array.dtype == DTYPES["bf16"] else array
+        for id_, array in replay.results.items()
+    }
+    try:
+        with path.open("wb") as file:
+            np.savez(file, **results)  # type: ignore[arg-type]
+    except OSError as error:
+        raise GraphFileError(f"--output: {path} cannot be written: {error}") from None
+
+
+def _announce(operation: GraphOperation) -> None:
+    print(f"\r\033[K{operation} ...", end="", file=sys.stderr, flush=True)
+
+
+def _table(reports: Sequence[OperationReport]) -> list[str]:
+    """Return a heading and a line an operation, in columns as wide as they need."""
+    others = list(dict.fromkeys(c.other for report in reports for c in report.comparisons))
+    heading = ["id", "name", "kind", "shapes", "dtype", "implementation", "ms"]
+    heading += [f"vs {other}" for other in others] + ["status"]
+    rows = [heading, *(_row(report, others) for report in reports)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _row(report: OperationReport, others: Sequence[str]) -> list[str]:
+    operation = report.operation
+    *inputs, result = ["x".join(map(str, shape)) for shape in report.shapes.values()] or [""]
+    by_other = {c.other: c for c in report.comparisons}
+    return [
+        str(operation.id),
+        operation.name or "-",
+        operation.kind,
+        f"{', '.join(inputs)} -> {result}" if inputs else "-",
+        report.dtype or "-",
+        " ".join(dict.fromkeys(filter(None, (report.backend, report.implementation)))) or "-",
+        "-" if report.milliseconds is None else f"{report.milliseconds:.3g}",
+        *(_difference(by_other, other) for other in others),
+        report.status,
+    ]
+
+
+def _difference(by_other: dict[str, Any], other: str) -> str:
+    comparison = by_other.get(other)
+    if comparison is None or comparison.difference is None:
+        return "-"
+    return f"{comparison.difference:.2g}"
+
+
+def _notes(path: str, reports: Sequence[OperationReport]) -> list[str]:
+    return [f"{path}: {report.operation}: {note}" for report in reports for note in report.notes]
