@@ -34,8 +34,11 @@ BackendPlan = NativePlan | NumpyPlan
 
 plan_cache: PlanCache[BackendPlan] = PlanCache()
 
-# Sizes beyond which oneDNN's kernels, which count in 32 bits, are not trusted.
+# oneDNN's kernels keep offsets into an image in 32 bits, padding included, and crash where
+# it makes them overflow. Nobody pads like that; NumPy does it right.
 NATIVE_REACH = 2**31
+LARGEST_STEP = 2**15
+BYTES_PER_ELEMENT = 4
 
 _warned_lock = threading.Lock()
 _warned = False
@@ -172,22 +175,18 @@ def _unfit(problem: Problem) -> str:
         return "oneDNN has no float64 convolution"
     if problem.is_empty:
         return "empty tensors"
-    numbers = (
-        *problem.strides,
-        *problem.dilations,
-        *problem.pads_begin,
-        *map(abs, problem.pads_end),
-        *(
-            size + begin + max(end, 0)
-            for size, begin, end in zip(
-                (problem.dst if problem.transposed else problem.src).shape[2:],
-                problem.pads_begin,
-                problem.pads_end,
-                strict=True,
-            )
-        ),
-    )
-    return "sizes beyond 32 bits" if max(numbers) >= NATIVE_REACH else ""
+    if max(*problem.strides, *problem.dilations) >= LARGEST_STEP:
+        return "strides or dilations beyond what oneDNN's kernels count"
+    stepped = problem.dst if problem.transposed else problem.src
+    actual = padded = stepped.shape[1] * BYTES_PER_ELEMENT
+    for size, begin, end in zip(
+        stepped.shape[2:], problem.pads_begin, problem.pads_end, strict=True
+    ):
+        actual *= size
+        padded *= size + begin + max(end, 0)
+    if padded >= NATIVE_REACH and padded > 4 * actual:
+        return "padding beyond what oneDNN's kernels count"
+    return ""
 
 
 def _warn_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from reference import contract
@@ -266,3 +267,29 @@ def test_pads_and_dilations_of_any_size_cost_nothing(backend: str) -> None:
         src, dst, (1, 1, 2), dilations=far, pads_begin=far, pads_end=0, backend=backend, **NCX
     )
     np.testing.assert_array_equal(gradient, [[[0.0, 1.0]]])
+
+
+@pytest.mark.parametrize("far", [2**10, 2**14, 2**17, 2**22, 2**26, 2**30 - 1])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_offsets_beyond_32_bits_crash_nothing(far: int, dtype: type, backend: str) -> None:
+    """oneDNN's kernels overflow where padding makes an image huge; some of them crash."""
+    rng = np.random.default_rng(0)
+    src = rng.integers(-2, 3, (2, 16, 5, 7)).astype(dtype)
+    weights = rng.integers(-2, 3, (16, 16, 2, 2)).astype(dtype)
+    # The first row of the kernel meets only padding, the second the rows from 1 on.
+    attributes = NCX | {
+        "dilations": (far, 1),
+        "pads_begin": (far - 1, 0),
+        "pads_end": 0,
+        "backend": backend,
+    }
+    dst = onednn_py.convolution(src, weights, **attributes)
+    expected = onednn_py.convolution(src[:, :, 1:], weights[:, :, 1:], backend=backend, **NCX)
+    np.testing.assert_array_equal(dst, expected)
+    diff_src, diff_weights, _ = onednn_py.convolution_backward(src, weights, dst, **attributes)
+    assert not diff_src[:, :, 0].any()
+    assert not diff_weights[:, :, 0].any()
+    np.testing.assert_array_equal(
+        diff_src[:, :, 1:],
+        onednn_py.convolution_backward_data(dst, weights[:, :, 1:], backend=backend, **NCX),
+    )
