@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,16 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: npt.DTypeLike
 
+    def __post_init__(self) -> None:
+        try:
+            shape = tuple(operator.index(extent) for extent in self.shape)
+        except TypeError:
+            raise ShapeError(f"TensorSpec: shape: expected integers, got {self.shape!r}") from None
+        if any(not 0 <= extent < 2**63 for extent in shape):
+            raise ShapeError("TensorSpec: shape: expected extents from 0 to 2**63 - 1")
+        dtype_name("TensorSpec", self.dtype)
+        object.__setattr__(self, "shape", shape)
+
     @property
     def ndim(self) -> int:
         return len(self.shape)
@@ -76,8 +87,9 @@ def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
         For any other.
     """
     try:
-        native = np.dtype(dtype).newbyteorder("=")
-    except TypeError:
+        # NumPy takes None for float64, which nobody can have meant.
+        native = None if dtype is None else np.dtype(dtype).newbyteorder("=")
+    except (TypeError, ValueError):
         native = None
     name = _NAMES.get(native) if native is not None else None
     if name is None:
@@ -97,13 +109,13 @@ def spec_of(where: str, tensor: Any) -> TensorSpec:
         If it is neither: lists, scalars and foreign tensors are not converted silently.
     """
     if isinstance(tensor, TensorSpec):
-        shape = tuple(int(extent) for extent in tensor.shape)
-        return TensorSpec(shape, np.dtype(tensor.dtype))
+        return tensor
     if isinstance(tensor, MaskedArray):
         raise DTypeError(f"{where}: masked arrays have no gradient here; fill the mask first")
     if not isinstance(tensor, np.ndarray):
         kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
         raise DTypeError(f"{where}: expected a numpy.ndarray, got {kind}")
+    dtype_name(where, tensor.dtype)
     return TensorSpec(tensor.shape, tensor.dtype)
 
 
@@ -131,9 +143,10 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
     """Return strides in elements if oneDNN can take the array as it is, otherwise None.
 
     Refused are foreign byte order, misalignment, zero and negative strides, strides that
-    are no multiple of the element, and axes that overlap one another. An axis of one
-    element may have any stride in NumPy; it gets the one of a dense axis, so that equal
-    layouts are equal values.
+    are no multiple of the element, axes that overlap, and axes that step over less than
+    the whole extent of their inner one, as ``x[..., ::2]`` of an odd size does. An axis of
+    one element may have any stride in NumPy; it gets the one of a dense axis, so that
+    equal layouts are equal values.
     """
     if not (array.dtype.isnative and array.flags.aligned):
         return None
@@ -149,12 +162,13 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
         elif array.strides[axis] <= 0 or array.strides[axis] % itemsize:
             return None
         step = strides[axis] * shape[axis]
-    reach = 0
+    # oneDNN wants every axis to step over the whole of the next inner one.
+    least = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1:
-            if stride <= reach:
+            if stride < least:
                 return None
-            reach += stride * (extent - 1)
+            least = stride * extent
     return tuple(strides)
 
 

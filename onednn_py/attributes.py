@@ -42,9 +42,13 @@ def _integer(where: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)):
         raise AttributeValueError(f"{where}: expected an integer, got {value!r}")
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise AttributeValueError(f"{where}: expected an integer, got {value!r}") from None
+    if abs(number) >= 2**63:
+        # Python refuses to print integers of thousands of digits.
+        raise AttributeValueError(f"{where}: expected an integer of at most 64 bits")
+    return number
 
 
 def _in_range(where: str, value: int, least: int) -> int:

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,8 @@ def _native_plan(problem: Problem) -> BackendPlan:
 
 
 def _numpy_plan(problem: Problem, reason: str) -> BackendPlan:
-    return plan_cache.get_or_build((problem, "numpy"), lambda: NumpyPlan(problem, reason))
+    key = (problem, "numpy", reason)
+    return plan_cache.get_or_build(key, lambda: NumpyPlan(problem, reason))
 
 
 def _unfit(problem: Problem) -> str:
@@ -178,13 +180,16 @@ def _unfit(problem: Problem) -> str:
     if max(*problem.strides, *problem.dilations) >= LARGEST_STEP:
         return "strides or dilations beyond what oneDNN's kernels count"
     stepped = problem.dst if problem.transposed else problem.src
-    actual = padded = stepped.shape[1] * BYTES_PER_ELEMENT
-    for size, begin, end in zip(
-        stepped.shape[2:], problem.pads_begin, problem.pads_end, strict=True
-    ):
-        actual *= size
-        padded *= size + begin + max(end, 0)
-    if padded >= NATIVE_REACH and padded > 4 * actual:
+    sizes = stepped.shape[2:]
+    if any(-end >= size for size, end in zip(sizes, problem.pads_end, strict=True)):
+        return "no window meets the tensor"
+    padded = [
+        size + begin + max(end, 0)
+        for size, begin, end in zip(sizes, problem.pads_begin, problem.pads_end, strict=True)
+    ]
+    image_bytes = prod(padded) * stepped.shape[1] * BYTES_PER_ELEMENT
+    mostly_padding = prod(padded) > 4 * prod(sizes)
+    if mostly_padding and (image_bytes >= NATIVE_REACH or max(padded) >= LARGEST_STEP):
         return "padding beyond what oneDNN's kernels count"
     return ""
 

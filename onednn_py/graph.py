@@ -102,7 +102,7 @@ def run_op(
     Parameters
     ----------
     kind : str
-        Convolution, ConvolutionBackwardData, ConvolutionBackpropData,
+        Convolution, ConvolutionBackwardData, ConvolutionBackpropData (with or without -1),
         ConvolutionBackwardWeights, ConvTranspose, ConvTransposeBackwardData or
         ConvTransposeBackwardWeights.
     inputs : sequence of ndarray
@@ -147,6 +147,8 @@ def bind(
     AttributeValueError
         As `run_op` does; the function itself checks the values.
     """
+    if kind == "ConvolutionBackpropData-1":
+        kind = "ConvolutionBackpropData"
     if not isinstance(kind, str) or kind not in KINDS:
         raise AttributeValueError(f"run_op: kind: expected one of {', '.join(KINDS)}; got {kind!r}")
     operation = KINDS[kind]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from .arrays import DTYPES, TensorSpec, common_dtype, spec_of
 from .attributes import Attributes, parse_attributes, parse_shape
 from .errors import AttributeValueError, ShapeError
@@ -104,6 +106,8 @@ def recipe(
         Naming the operation, what was expected and what came.
     """
     operation = OPERATIONS[name]
+    if not isinstance(bias, (bool, np.bool_)):
+        raise AttributeValueError(f"{name}: bias: expected True or False, got {bias!r}")
     specs = {
         tensor: spec_of(f"{name}: {tensor}", tensors[tensor])
         for tensor in operation.tensors
@@ -241,7 +245,8 @@ def _bias(call: _Call, channels: int, spec: TensorSpec | None) -> TensorView:
 
 
 def _refuse_unaddressable(call: _Call, shape: tuple[int, ...], dtype: str) -> None:
-    if prod(shape) * DTYPES[dtype].itemsize >= 2**63:
+    # NumPy multiplies the other extents even where one is zero.
+    if prod(max(extent, 1) for extent in shape) * DTYPES[dtype].itemsize >= 2**63:
         raise call.fail(f"the result would have shape {shape}, more than memory can address")
 
 

@@ -78,6 +78,10 @@ class NumpyPlan:
             self._inputs, self._outputs = problem.dst, problem.src
         else:
             self._inputs, self._outputs = problem.src, problem.dst
+        self._taps = [] if problem.is_empty else self._all_taps()
+
+    def _all_taps(self) -> list[_Tap]:
+        problem = self.problem
         axes = [
             _axis_taps(*axis)
             for axis in zip(
@@ -90,14 +94,13 @@ class NumpyPlan:
                 strict=True,
             )
         ]
-        self._taps = [
+        return [
             _Tap(
                 tuple(position for position, _, _ in combination),
                 tuple(windows for _, windows, _ in combination),
                 tuple(inputs for _, _, inputs in combination),
             )
             for combination in product(*axes)
-            if not problem.is_empty
         ]
 
     @property
@@ -109,6 +112,7 @@ class NumpyPlan:
         reason = f" ({self.reason})" if self.reason else ""
         return f"{self.problem.operation}: numpy{reason}, {len(self._taps)} kernel taps"
 
+    @np.errstate(all="ignore")  # infinities are results here, as they are in oneDNN
     def execute(self, tensors: Mapping[str, Array]) -> None:
         """Compute the result from canonical views, in place of the result's elements.
 

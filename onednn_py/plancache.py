@@ -73,12 +73,28 @@ class PlanCache(Generic[PlanT]):
                     self._hits += 1
                     return plan
                 under_way = self._building.get(key)
-                if under_way is None:
-                    self._misses += 1
-                    mine = self._building[key] = _Build()
-                    break
-            under_way.done.wait()
+            if under_way is None or under_way.done.is_set():
+                built = self._build(key, build, under_way)
+                if built is not None:
+                    return built
+            else:
+                under_way.done.wait()
+
+    def _build(
+        self, key: Hashable, build: Callable[[], PlanT], stale: _Build | None
+    ) -> PlanT | None:
+        """Build and keep a plan; None if another thread has begun to.
+
+        An interrupt may fall between any two lines: what is left in ``_building`` then has
+        its event set, and the next caller takes its place.
+        """
+        mine = _Build()
         try:
+            with self._lock:
+                if self._building.get(key) is not stale or key in self._plans:
+                    return None
+                self._building[key] = mine
+                self._misses += 1
             plan = build()
             with self._lock:
                 if self._building.get(key) is mine:
@@ -87,10 +103,10 @@ class PlanCache(Generic[PlanT]):
                     self._evict()
             return plan
         finally:
+            mine.done.set()
             with self._lock:
                 if self._building.get(key) is mine:
                     del self._building[key]
-            mine.done.set()
 
     def _evict(self) -> None:
         while len(self._plans) > 1 and (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from . import dispatch, ops
@@ -110,7 +110,7 @@ def plan(function: Callable[..., Any], *arguments: Any, **attributes: Any) -> Pl
     >>> p(np.ones((1, 2, 1), np.float32), weights).ravel().tolist()
     [1.0, 2.0, 1.0]
     """
-    name = FUNCTIONS.get(function) if callable(function) else None
+    name = FUNCTIONS.get(function) if isinstance(function, Hashable) else None
     if name is None:
         accepted = ", ".join(FUNCTIONS.values())
         raise AttributeValueError(f"plan: expected one of {accepted}; got {function!r}")

@@ -198,3 +198,39 @@ def test_subclasses_are_read_as_plain_arrays(tmp_path, backend: str) -> None:
     result = onednn_py.convolution(mapped, np.ones((3, 2, 1), np.float32), backend=backend)
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, np.full((1, 4, 1), 18))
+
+
+def test_every_second_element_of_an_odd_size(backend: str) -> None:
+    """oneDNN refuses descriptors whose axes step over less than the inner one's extent."""
+    src = np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5)
+    weights = np.ones((2, 2, 1, 1), np.float32)
+    formats = {"data_format": "NCX", "weights_format": "OIX", "backend": backend}
+    expected = onednn_py.convolution(src[..., ::2].copy(), weights, **formats)
+    np.testing.assert_array_equal(
+        onednn_py.convolution(src[..., ::2], weights, **formats), expected
+    )
+    out = np.zeros((1, 2, 5, 5), np.float32)[..., ::2]
+    onednn_py.convolution(src[..., ::2], weights, out=out, **formats)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("family", ["convolution_backward", "conv_transpose_backward"])
+def test_joint_outs_that_are_inputs(family: str, backend: str) -> None:
+    rng = np.random.default_rng(0)
+    src, weights, diff_dst = (
+        rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 6, 4), (3, 4, 4), (2, 6, 4))
+    )
+    keywords = {"pads_begin": 1, "pads_end": 1, "wrt": ("src", "weights", "bias")}
+    joint = getattr(onednn_py, family)
+    expected = joint(src, weights, diff_dst, **keywords, backend=backend)
+    for out in ("weights", "src", "diff_dst"):
+        inputs = {"src": src.copy(), "weights": weights.copy(), "diff_dst": diff_dst.copy()}
+        outs = (None, inputs[out], None) if out == "weights" else (inputs[out], None, None)
+        actual = joint(**inputs, **keywords, out=outs, backend=backend)
+        np.testing.assert_equal(tuple(actual), tuple(expected))
+    room = np.zeros(60, np.float32)
+    with pytest.raises(AttributeValueError, match="share memory"):
+        joint(
+            src, weights, diff_dst, **keywords, backend=backend,
+            out=(room[:48].reshape(2, 6, 4), room[:48].reshape(3, 4, 4), None),
+        )  # fmt: skip

@@ -326,3 +326,40 @@ class TestRunOp:
         np.testing.assert_array_equal(by_input, by_attribute)
         with pytest.raises(AttributeValueError, match="weights_shape is required"):
             onednn_py.run_op("ConvolutionBackwardWeights", [SRC, DST], self.REQUIRED)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: onednn_py.convolution(SRC, WEIGHTS, strides=10**5000),
+        lambda: onednn_py.convolution(SRC, WEIGHTS, groups=-(10**5000)),
+        lambda: onednn_py.convolution_backward_weights(SRC, DST, (3, 3, 4, 10**5000)),
+        lambda: onednn_py.convolution_backward_weights(SRC, DST, WEIGHTS.shape, bias="no"),
+        lambda: onednn_py.convolution_backward_weights(SRC, DST, WEIGHTS.shape, bias=DST),
+        lambda: onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=None),
+        lambda: onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=[[1]]),
+        lambda: onednn_py.plan([], SRC, WEIGHTS),
+        lambda: onednn_py.TensorSpec(None, np.float32),
+        lambda: onednn_py.TensorSpec((1.7, 5), np.float32),
+        lambda: onednn_py.TensorSpec((-1, 5), np.float32),
+        lambda: onednn_py.TensorSpec((1, 5), "junk"),
+        lambda: onednn_py.TensorSpec((1, 5), None),
+        lambda: onednn_py.conv_transpose(
+            np.ones((0, 5, 5, 5, 1), np.float32),
+            np.ones((2, 2, 2, 1, 1), np.float32),
+            strides=2**31 - 1,
+        ),
+    ],
+)
+def test_nonsense_of_every_kind(call: Any) -> None:
+    with pytest.raises(OneDNNPyError):
+        call()
+
+
+def test_a_tail_that_is_all_of_the_result(backend: str) -> None:
+    """Pads beyond the windows leave nothing but output_padding."""
+    result = onednn_py.conv_transpose(
+        np.ones((1, 1, 1), np.float32), np.ones((2, 1, 1), np.float32), dilations=10,
+        pads_begin=13, output_padding=9, backend=backend,
+    )  # fmt: skip
+    np.testing.assert_array_equal(result, np.zeros((1, 7, 1)))

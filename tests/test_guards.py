@@ -73,7 +73,10 @@ def test_5568_is_in_the_table() -> None:
 
 def test_every_defect_says_where_it_is_reported() -> None:
     for defect in DEFECTS:
-        assert re.match(r"uxlfoundation/oneDNN#\d+|not reported upstream; \S+", defect.reference)
+        assert re.match(
+            r"(uxlfoundation/oneDNN|pytorch/pytorch)#\d+|not reported upstream; \S+",
+            defect.reference,
+        )
         assert defect.harm
 
 
@@ -103,6 +106,8 @@ def test_bf16_weights_where_the_stride_exceeds_the_size(transposed: bool, onednn
     for geometry in (
         case(1, 2, 2, pads=(0, 1), minibatch=1, inputs=16, outputs=16),
         case((5, 2), 3, 3, pads=1, minibatch=2, inputs=32, outputs=16),
+        case((2, 4, 4), 3, pads=1, inputs=16, outputs=16),
+        case((4, 5, 5), 5, pads=2, inputs=16, outputs=16),
     ):
         tensors = geometry.integers("bf16")
         positional, keywords = tensors.arguments(operation, "NCX", True)
@@ -161,3 +166,11 @@ def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
 )
 def test_reference_implementations_are_known_by_name(name: str, expected: bool) -> None:
     assert is_reference(name) is expected
+
+
+@needs_onednn
+def test_an_extreme_kernel_is_planned_at_once() -> None:
+    """brgconv_strided would take a minute; the test's own timeout would be the clock."""
+    spec, weights = (onednn_py.TensorSpec(shape, np.float32) for shape in ((1, 9, 1), (1024, 1, 1)))
+    planned = onednn_py.plan(onednn_py.conv_transpose, spec, weights, strides=256)
+    assert "brgconv_strided" not in planned.implementation

@@ -18,7 +18,7 @@ PACKAGE = Path(onednn_py.__file__).parent
 LAYERS = [
     ["errors"],
     ["geometry", "config"],
-    ["problem", "operations"],
+    ["problem", "operations", "benchdnn"],
     ["formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"],
     [
         "numpy_backend",
@@ -40,6 +40,10 @@ LAYERS = [
     [
         *("ops.call", "ops.convolutions", "ops.transposed", "ops.joint", "ops"),
         *("graph", "planning", "information", "comparison"),
+        *("graph_files.parsing", "graph_files.calls", "graph_files.tensors"),
+        *("graph_files.agreement", "graph_files.replay", "graph_files"),
+        *("benchdnn_case", "benchdnn_batch", "filling", "native_runner"),
+        *("verification", "verification_report", "numerical_errors"),
     ],
     ["__init__", "cli", "__main__"],
 ]

@@ -11,7 +11,7 @@ from cases import CURATED, OPERATIONS
 
 import onednn_py
 from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec
-from onednn_py.plancache import PlanCache
+from onednn_py.plancache import PlanCache, _Build
 
 
 @pytest.fixture
@@ -147,3 +147,18 @@ def test_least_recently_used_goes_first() -> None:
     assert (info.misses, info.hits, info.bytes) == (3, 2, 20)
     cache.get_or_build("b", _Item)
     assert cache.info().misses == 4
+
+
+def test_an_interrupted_build_leaves_nothing_to_wait_for() -> None:
+    cache: PlanCache[_Item] = PlanCache()
+
+    def interrupt() -> _Item:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.get_or_build("key", interrupt)
+    assert isinstance(cache.get_or_build("key", _Item), _Item)
+    # Interrupted between setting the event and forgetting the build.
+    stale = cache._building["other"] = _Build()
+    stale.done.set()
+    assert isinstance(cache.get_or_build("other", _Item), _Item)

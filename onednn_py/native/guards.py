@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..geometry import effective_kernel
 from ..problem import Direction, Problem
 
 __all__ = ["DEFECTS", "Defect", "forbidden", "is_reference"]
@@ -43,6 +44,9 @@ class Defect:
     fixed_in: Version | None = None
 
 
+# Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
+EXTREME_WINDOW = 2**12
+
 # Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
 CHANNEL_BLOCK = 16
 
@@ -61,13 +65,28 @@ def _strided_1x1_weights(problem: Problem) -> bool:
     )
 
 
-def _window_narrower_than_stride(problem: Problem) -> bool:
-    """bf16 backward weights whose innermost size is less than the innermost stride."""
-    return (
-        problem.direction is Direction.BACKWARD_WEIGHTS
-        and problem.dtype == "bf16"
-        and problem.src.shape[-1] < problem.strides[-1]
-    )
+def _bf16_weights_without_whole_window(problem: Problem) -> bool:
+    """bf16 backward weights with an axis on which every window reaches into the padding."""
+    if problem.direction is not Direction.BACKWARD_WEIGHTS or problem.dtype != "bf16":
+        return False
+    for size, kernel, stride, dilation, begin in zip(
+        problem.src.shape[2:],
+        problem.kernel,
+        problem.strides,
+        problem.dilations,
+        problem.pads_begin,
+        strict=True,
+    ):
+        first_inside = -(-begin // stride) * stride - begin
+        if first_inside + effective_kernel(kernel, dilation) > size:
+            return True
+    return False
+
+
+def _extreme_window(problem: Problem) -> bool:
+    """A kernel and a stride for which code is generated step by step, for a minute or more."""
+    steps = zip(problem.kernel, problem.strides, strict=True)
+    return any(kernel * stride >= EXTREME_WINDOW for kernel, stride in steps)
 
 
 def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
@@ -96,10 +115,16 @@ DEFECTS = (
     ),
     Defect(
         reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and v3.7.2",
-        harm="reads scratchpad that was never written where a kernel position meets only"
-        " padding: wrong gradients",
+        harm="reads scratchpad that was never written where no window lies wholly inside src:"
+        " wrong gradients",
         implementation=re.compile(r"jit_bf16:"),
-        applies=_window_narrower_than_stride,
+        applies=_bf16_weights_without_whole_window,
+    ),
+    Defect(
+        reference="pytorch/pytorch#120982",
+        harm="creating the primitive takes a minute and more",
+        implementation=re.compile(r"brgconv_strided"),
+        applies=_extreme_window,
     ),
 )
 

@@ -24,6 +24,11 @@ Array = npt.NDArray[Any]
 # What a primitive keeps besides its workspace: generated code and descriptors.
 BYTES_PER_PRIMITIVE = 64 * 2**10
 
+# An implementation that wants more scratchpad than these is passed over: padding and
+# dilation alone can make it gigabytes.
+LARGEST_SCRATCHPAD = 2**28
+SCRATCHPAD_PER_ELEMENT = 64
+
 
 def choices(problem: Problem) -> Iterator[Choice]:
     """Yield the ways to compute a problem, the first that exists to be taken.
@@ -59,6 +64,8 @@ def build_plan(api: Api, problem: Problem, pool: WorkspacePool) -> NativePlan:
         formulation = formulate(problem, choice.compute_dtype, as_convolution=choice.as_convolution)
         try:
             for descriptor, name in implementations(api, formulation.problem):
+                if _is_out_of_proportion(api, descriptor, problem):
+                    continue
                 if choice.reference or not is_reference(name):
                     return NativePlan(api, formulation, choice, descriptor, name, pool)
         except OneDNNError as error:
@@ -70,6 +77,13 @@ def build_plan(api: Api, problem: Problem, pool: WorkspacePool) -> NativePlan:
         "unimplemented",
         "every implementation has a known defect for this problem",
     )
+
+
+def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:
+    """Whether an implementation wants far more scratchpad than the tensors take."""
+    tensors = problem.src.size + problem.weights.size + problem.dst.size
+    wanted = api.nbytes(api.desc_of(descriptor, "scratchpad"))
+    return wanted > LARGEST_SCRATCHPAD + SCRATCHPAD_PER_ELEMENT * tensors
 
 
 class NativePlan:

@@ -69,10 +69,14 @@ def threads(opened: Library) -> int:
     """
     if not opened.uses_openmp:
         return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
-    if is_forked():
-        opened.lib.omp_set_num_threads(1)
-        return 1
-    return int(opened.lib.omp_get_max_threads())
+    try:
+        if is_forked():
+            opened.lib.omp_set_num_threads(1)
+            return 1
+        return int(opened.lib.omp_get_max_threads())
+    except AttributeError:
+        # Windows finds functions in a library itself only, not in what it is linked to.
+        return os.cpu_count() or 1
 
 
 def _after_fork_in_child() -> None:

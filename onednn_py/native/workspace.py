@@ -44,17 +44,9 @@ class WorkspacePool:
 
     def __init__(self, limit: int = 512 * 2**20) -> None:
         self._limit = limit
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget idle blocks and the lock: for a child process."""
         self._lock = threading.Lock()
         self._idle: list[Block] = []
         self._idle_bytes = 0
-
-    @property
-    def idle_bytes(self) -> int:
-        return self._idle_bytes
 
     def acquire(self, nbytes: int) -> Block:
         """Return a block of at least ``nbytes``, aligned to `ALIGNMENT`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
-from ..arrays import spec_of
+import numpy as np
+
+from ..arrays import share_memory, spec_of
 from ..errors import AttributeValueError, ShapeError
 from .call import Array, Ints
 from .convolutions import convolution_backward_data, convolution_backward_weights
@@ -37,7 +40,7 @@ def convolution_backward(
     groups: int = 1,
     data_format: str = "NXC",
     weights_format: str = "XIO",
-    wrt: Sequence[str] = ("src", "weights"),
+    wrt: Collection[str] = ("src", "weights"),
     out: Sequence[Array | None] | None = None,
     backend: str | None = None,
 ) -> Gradients:
@@ -87,6 +90,8 @@ def convolution_backward(
     }
     name = "convolution_backward"
     shape = spec_of(f"{name}: src", src).shape
+    outputs = _outputs(name, out)
+    src, weights, diff_dst = (_kept(tensor, outputs) for tensor in (src, weights, diff_dst))
 
     def backward_data(diff_src: Array | None) -> Array:
         return convolution_backward_data(diff_dst, weights, shape, out=diff_src, **attributes)
@@ -94,7 +99,7 @@ def convolution_backward(
     def backward_weights(**keywords: Any) -> Any:
         return convolution_backward_weights(src, diff_dst, **keywords, **attributes)
 
-    return _backward(name, weights, wrt, out, backward_data, backward_weights)
+    return _backward(name, weights, wrt, outputs, backward_data, backward_weights)
 
 
 def conv_transpose_backward(
@@ -111,7 +116,7 @@ def conv_transpose_backward(
     data_format: str = "NXC",
     weights_format: str = "XOI",
     output_padding: Ints = 0,
-    wrt: Sequence[str] = ("src", "weights"),
+    wrt: Collection[str] = ("src", "weights"),
     out: Sequence[Array | None] | None = None,
     backend: str | None = None,
 ) -> Gradients:
@@ -152,6 +157,8 @@ def conv_transpose_backward(
     }
     name = "conv_transpose_backward"
     shape = spec_of(f"{name}: src", src).shape
+    outputs = _outputs(name, out)
+    src, weights, diff_dst = (_kept(tensor, outputs) for tensor in (src, weights, diff_dst))
 
     def backward_data(diff_src: Array | None) -> Array:
         result = conv_transpose_backward_data(diff_dst, weights, out=diff_src, **attributes)
@@ -162,23 +169,23 @@ def conv_transpose_backward(
     def backward_weights(**keywords: Any) -> Any:
         return conv_transpose_backward_weights(src, diff_dst, **keywords, **attributes)
 
-    return _backward(name, weights, wrt, out, backward_data, backward_weights)
+    return _backward(name, weights, wrt, outputs, backward_data, backward_weights)
 
 
 def _backward(
     name: str,
     weights: Array,
-    wrt: Sequence[str],
-    out: Sequence[Array | None] | None,
+    wrt: Collection[str],
+    outputs: tuple[Array | None, ...],
     backward_data: Callable[[Array | None], Array],
     backward_weights: Callable[..., Any],
 ) -> Gradients:
-    asked = {wrt} if isinstance(wrt, str) else set(wrt)
-    if not asked or not asked <= set(WRT):
+    asked: Any = [wrt] if isinstance(wrt, str) else wrt
+    if not isinstance(asked, Collection) or not asked or any(name not in WRT for name in asked):
         raise AttributeValueError(f"{name}: wrt: expected some of {', '.join(WRT)}; got {wrt!r}")
-    diff_src, diff_weights, diff_bias = _outputs(name, out)
+    diff_src, diff_weights, diff_bias = outputs
     made: dict[str, Array] = {}
-    if asked & {"weights", "bias"}:
+    if "weights" in asked or "bias" in asked:
         shape = spec_of(f"{name}: weights", weights).shape
         pair = backward_weights(
             weights_shape=shape,
@@ -202,4 +209,17 @@ def _outputs(name: str, out: Any) -> tuple[Array | None, ...]:
             f"{name}: out: expected (diff_src, diff_weights, diff_bias), None for a new array;"
             f" got {type(out).__qualname__}"
         )
+    given = [array for array in out if isinstance(array, np.ndarray)]
+    for first, second in combinations(given, 2):
+        if share_memory(first, second):
+            raise AttributeValueError(f"{name}: out: two of the arrays share memory")
     return tuple(out)
+
+
+def _kept(tensor: Any, outputs: tuple[Array | None, ...]) -> Any:
+    """Return an input that writing the first gradient cannot change under the second."""
+    if isinstance(tensor, np.ndarray):
+        for out in outputs:
+            if isinstance(out, np.ndarray) and np.may_share_memory(tensor, out):
+                return tensor.copy()
+    return tensor

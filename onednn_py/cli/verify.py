@@ -1,0 +1,268 @@
+"""The command ``verify``: benchdnn's problems on oneDNN, compared with a float64 reference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..benchdnn import Descriptor, parse_descriptor
+from ..benchdnn_case import Case
+from ..errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
+from ..information import info
+from ..numerical_errors import Measurement, grouped, measure, table
+from ..numerical_errors import to_json as measurements_to_json
+from ..verification import Outcome, Verifier, fitted, native_runner
+from ..verification_report import outcome_line, succeeded, summary_lines, to_json, to_junit
+from .error_figure import save_error_figure
+from .extras import require
+from .figure import FORMATS
+from .problems import add_problem_options, natural, positive, selected_cases
+from .screen import Screen
+
+__all__ = ["add_parser", "run"]
+
+COMMAND = "python -m onednn_py verify"
+DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W", "BWD_WB")
+DEFAULT_COMPARE = "numpy"
+DEFAULT_MAX_FLOPS = 2e10
+
+# What runs without a problem on the command line: each kind of geometry once, in seconds.
+CONVOLUTIONS = (
+    'ic3ih32oc16kh7sh2ph3n"first_layer"',
+    'ic32ih14oc64kh1n"1x1"',
+    'ic32ih15oc48kh1sh2n"1x1_stride"',
+    'ic32ih14oc32kh3ph1n"3x3"',
+    'ic17ih13oc19kh3sh2ph1n"channel_tails"',
+    'ic16ih12iw17oc24kh3kw5sh1sw2ph1pw2dh1dw0n"mixed_axes"',
+    'g4ic32ih12oc16kh3ph1n"groups"',
+    'g32ic32ih14oc32kh3ph1n"depthwise"',
+    'ic16iw40oc32kw3pw2dw1n"1d_dilated"',
+    'ic8id7oc16kd3pd1sd2n"3d"',
+)
+TRANSPOSED = (
+    'ic32ih7oc16kh4sh2ph1n"upsampling"',
+    'ic16ih9oc24kh3ph1dh1n"dilated"',
+    'g4ic16iw11oc32kw3sw2pw1n"1d_groups"',
+    'ic8id4oc6kd3sd2n"3d"',
+)
+DESCRIPTION = """Run convolutions and transposed convolutions on oneDNN, filled with
+benchdnn's integers, whose sums are exact in the type, and compare every element with a
+float64 reference rounded once. Without --conv, --deconv or --batch, a small set of its
+own. Exit status 1 if a test fails or none ran."""
+EPILOG = """examples:
+  python -m onednn_py verify
+  python -m onednn_py verify --dir=BWD_D --dt=f32,bf16 --conv mb2ic64ih56oc64kh3ph1
+  python -m onednn_py verify --dt=bf16 --mb=2 --conv --batch shapes_resnet_50
+  python -m onednn_py verify --compare=numpy,native --junit=verify.xml
+  python -m onednn_py verify --errors --dt=f32,bf16,f16 --plot=errors.png
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Register the command ``verify``."""
+    parser = commands.add_parser(
+        "verify",
+        help="check benchdnn's problems against a float64 reference, NumPy and native oneDNN",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_problem_options(parser, ",".join(DEFAULT_DIRECTIONS))
+    parser.add_argument(
+        "--compare",
+        default=DEFAULT_COMPARE,
+        metavar="WHO,...",
+        help="whose results to compare too: numpy (in the same type), native (C++ on the same "
+        "oneDNN, needs a compiler), none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-flops",
+        type=positive,
+        default=DEFAULT_MAX_FLOPS,
+        metavar="N",
+        help="run what takes more with minibatch 1, or skip it (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="of the data (default: 0)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all outcomes as JSON; - for stdout")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="a line for every test, not for failures alone"
+    )
+    errors = parser.add_argument_group("numerical errors")
+    errors.add_argument(
+        "--errors",
+        action="store_true",
+        help="fill with normal numbers instead, and report errors by type and implementation",
+    )
+    errors.add_argument(
+        "--plot", type=_picture, metavar="FILE", help="draw the errors to a .png or .svg file"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; return its exit status.
+
+    Raises
+    ------
+    OneDNNPyError
+        Where an option is wrong, or there is no oneDNN, or what was asked for cannot be compared.
+    """
+    _check_options(arguments)
+    screen = Screen(sys.stderr if arguments.json == "-" else sys.stdout)
+    cases, notes = selected_cases(arguments, _default_problems(), DEFAULT_DIRECTIONS)
+    for note in notes:
+        screen.say(note)
+    if not cases:
+        raise AttributeValueError("no problem to verify")
+    facts = info()
+    if facts["library"]:
+        screen.say(f"oneDNN {facts['version']} for {facts['cpu_isa']}, {facts['library']}")
+    return (_report_errors if arguments.errors else _verify)(arguments, cases, screen, facts)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse before a long run what would be refused after it."""
+    if arguments.plot is not None and not arguments.errors:
+        raise AttributeValueError("--plot draws the errors of --errors")
+    if arguments.junit is not None and arguments.errors:
+        raise AttributeValueError("--junit reports tests; --errors has --json")
+    if arguments.plot is not None:
+        require("matplotlib", "matplotlib", "demo")
+    for path in (arguments.junit, arguments.plot, arguments.json):
+        if path not in (None, "-"):
+            try:
+                Path(path).open("ab").close()
+            except OSError as error:
+                raise AttributeValueError(f"{path}: cannot be written: {error}") from None
+
+
+def _default_problems() -> list[Descriptor]:
+    return [
+        *(parse_descriptor(text) for text in CONVOLUTIONS),
+        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
+    ]
+
+
+def _compared(arguments: argparse.Namespace) -> list[str]:
+    return [name for name in arguments.compare.lower().split(",") if name != "none"]
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """Return the command line that runs a single case again, in front of the case's options."""
+    words = [COMMAND]
+    if arguments.seed:
+        words.append(f"--seed={arguments.seed}")
+    if arguments.compare != DEFAULT_COMPARE:
+        words.append(f"--compare={shlex.quote(arguments.compare)}")
+    if arguments.max_flops != DEFAULT_MAX_FLOPS:
+        words.append(f"--max-flops={arguments.max_flops!r}")
+    if arguments.errors:
+        words.append("--errors")
+    return " ".join(words)
+
+
+def _verify(
+    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: dict[str, Any]
+) -> int:
+    command = _command(arguments)
+    verifier = Verifier(_compared(arguments), seed=arguments.seed, max_flops=arguments.max_flops)
+    outcomes: list[Outcome] = []
+    shown = {"failed", "mistrusted", "unimplemented"}
+    # What was found until an interrupt is reported as well.
+    with suppress(KeyboardInterrupt):
+        for case in screen.tracked(cases):
+            outcome = verifier.verify(case)
+            outcomes.append(outcome)
+            if arguments.verbose or outcome.status in shown:
+                screen.say(outcome_line(len(outcomes), outcome, command))
+    for line in summary_lines(outcomes):
+        screen.say(line)
+    _write_json(arguments, {**_heading(facts), **to_json(outcomes, command)})
+    if arguments.junit is not None:
+        arguments.junit.write_text(to_junit(outcomes, command), encoding="utf-8")
+    if len(outcomes) < len(cases):
+        screen.say(f"interrupted, {len(cases) - len(outcomes)} tests were left")
+        return 130
+    return 0 if succeeded(outcomes) else 1
+
+
+def _report_errors(
+    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: dict[str, Any]
+) -> int:
+    counts: Counter[str] = Counter()
+    measurements: list[Measurement] = []
+    for found in _measured(arguments, cases, screen, counts):
+        measurements += found
+    groups = grouped(measurements)
+    for line in table(groups):
+        screen.say(line)
+    screen.say(f"cases:{len(cases)} skipped:{counts['skipped']} failed:{counts['failed']}")
+    _write_json(arguments, {**_heading(facts), **measurements_to_json(measurements, groups)})
+    if arguments.plot is not None and measurements:
+        title = f"oneDNN {facts['version']} for {facts['cpu_isa']}"
+        save_error_figure(arguments.plot, measurements, title)
+        screen.say(f"the errors are drawn in {arguments.plot}")
+    return 1 if counts["failed"] or not measurements else 0
+
+
+def _measured(
+    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, counts: Counter[str]
+) -> Iterator[list[Measurement]]:
+    """Yield the measurements of each case; say which failed and count them."""
+    compare = _compared(arguments)
+    native = native_runner(compare)
+
+    def fail(case: Case, reason: str) -> None:
+        counts["failed"] += 1
+        screen.say(f"FAILED ({reason}) {_command(arguments)} {case.options}")
+
+    for asked in screen.tracked(cases):
+        case, too_large = fitted(asked, arguments.max_flops)
+        if too_large:
+            counts["skipped"] += 1
+            continue
+        try:
+            found = measure(case, seed=arguments.seed, numpy="numpy" in compare, native=native)
+        except LibraryNotFoundError:
+            raise
+        except (OneDNNPyError, MemoryError) as error:
+            fail(case, f"{type(error).__name__}: {error}")
+            continue
+        for one in found:
+            if not one.tolerable:
+                error_text = f"error {one.largest:.1e} of the largest magnitude"
+                fail(case, f"{one.implementation}: {error_text}")
+        yield found
+
+
+def _heading(facts: dict[str, Any]) -> dict[str, Any]:
+    names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa", "threads")
+    return {name: facts[name] for name in names}
+
+
+def _write_json(arguments: argparse.Namespace, content: dict[str, Any]) -> None:
+    if arguments.json is None:
+        return
+    text = json.dumps({"seed": arguments.seed, **content}, indent=2)
+    if arguments.json == "-":
+        print(text)
+    else:
+        Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower().lstrip(".") not in FORMATS:
+        listed = " or ".join(f".{name}" for name in FORMATS)
+        raise argparse.ArgumentTypeError(f"expected a name ending in {listed}, got {text!r}")
+    return path

@@ -1,0 +1,87 @@
+"""Runs benchdnn's cases on native oneDNN, from C++."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from .benchdnn_case import Case
+from .comparison import Request, Token, native_program, run_program
+from .native.guards import DEFECTS
+from .native.library import library
+from .problem import Direction
+
+__all__ = ["NativeRunner"]
+
+Array = npt.NDArray[Any]
+
+# Seconds for one case: native oneDNN may hang, where this package would step aside.
+TIMEOUT = 120.0
+
+DIRECTIONS = {
+    Direction.FORWARD: "fwd",
+    Direction.BACKWARD_DATA: "bwd_d",
+    Direction.BACKWARD_WEIGHTS: "bwd_w",
+}
+
+
+class NativeRunner:
+    """Runs one case a process, so that a crash of native oneDNN ends that case alone.
+
+    Raises
+    ------
+    ComparisonUnavailableError
+        Where the program cannot be built; the message says why.
+    """
+
+    def __init__(self) -> None:
+        self._program = native_program("primitives")
+        self._version = library().version
+
+    def run(self, case: Case, inputs: Sequence[Array]) -> tuple[list[Array] | None, str]:
+        """Return native's results and its implementation, or None and why there are none."""
+        known = self._known_defect(case)
+        if known:
+            return None, known
+        request = Request(_tokens(case), case.dtype, tuple(inputs))
+        (outcome,) = run_program(self._program, [request], TIMEOUT)
+        if outcome.status == "unimplemented":
+            return None, outcome.status
+        if outcome.status != "success":
+            return None, f"{outcome.status}, {outcome.detail}"
+        shapes = map(case.shape, case.result_roles)
+        arrays = [a.reshape(shape) for a, shape in zip(outcome.arrays, shapes, strict=True)]
+        return arrays, outcome.detail
+
+    def _known_defect(self, case: Case) -> str:
+        """Name a defect that native may meet; which implementation it takes is not known here."""
+        problem = case.problem().as_convolution()
+        for defect in DEFECTS:
+            present = defect.fixed_in is None or self._version < defect.fixed_in
+            if present and defect.applies(problem):
+                return f"known defect, {defect.reference}"
+        return ""
+
+
+def _tokens(case: Case) -> dict[str, Token]:
+    d = case.descriptor
+    return {
+        "op": d.operation,
+        "dir": DIRECTIONS[case.operation.direction],
+        "bias": int(case.has_bias),
+        "g": d.groups,
+        "mb": d.minibatch,
+        "ic": d.inputs,
+        "oc": d.outputs,
+        "src": d.src,
+        "dst": d.dst,
+        "kernel": d.kernel,
+        "strides": d.strides,
+        "dilations": d.dilations,
+        "pads_begin": d.pads_begin,
+        "pads_end": d.pads_end,
+        "data": case.data_format.lower(),
+        "weights": case.weights_format.lower(),
+    }
