@@ -279,6 +279,7 @@ configure() {
         -DONEDNN_ENABLE_WORKLOAD=TRAINING \
         -DONEDNN_ENABLE_PRIMITIVE="$primitives" \
         -DONEDNN_BUILD_GRAPH="$graph" \
+        -DONEDNN_ENABLE_GRAPH_DUMP="$graph" \
         -DONEDNN_BUILD_TESTS=OFF \
         -DONEDNN_BUILD_EXAMPLES=OFF \
         -DONEDNN_BUILD_DOC=OFF
