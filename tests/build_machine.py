@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -98,6 +99,8 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Where the suite runs in a shell's background, Ctrl-C is ignored from birth.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def build(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -44,7 +44,7 @@ def test_without_a_library_auto_uses_numpy_and_says_so_once() -> None:
         "    print(onednn_py.convolution(src, weights).ravel().tolist())\n"
         "print(onednn_py.plan(onednn_py.convolution, src, weights).backend)\n"
     )
-    done = run(code)
+    done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[6.0, 6.0]"] * 3 + ["numpy"]
     assert done.stderr.count("RuntimeWarning") == 1
@@ -63,7 +63,7 @@ def test_without_a_library_onednn_is_an_error_with_every_path_tried() -> None:
         "info = onednn_py.info()\n"
         "print(info['library'], len(info['rejected']), onednn_py.get_num_threads())\n"
     )
-    done = run(code)
+    done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")
     assert done.returncode == 0, done.stderr
     for candidate in tried:
         assert candidate.path in done.stdout
