@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["APT", "BASH", "SCRIPT", "Machine"]
@@ -90,8 +92,10 @@ class Machine:
         subprocess.run(["tar", "-caf", path, "-C", source.parent, source.name], check=True)
         return path
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    @contextmanager
+    def started(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """Start the script in a process group of its own, which ends with the block."""
+        with subprocess.Popen(
             [str(BASH), str(SCRIPT), *arguments],
             env={**self.environment, **environment},
             cwd=self.folder,
@@ -101,11 +105,16 @@ class Machine:
             start_new_session=True,
             # Where the suite runs in a shell's background, Ctrl-C is ignored from birth.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def build(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments, **environment)
-        stdout, stderr = process.communicate(timeout=60)
+        with self.started(*arguments, **environment) as process:
+            stdout, stderr = process.communicate(timeout=60)
         return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
     def installed(self) -> str:
