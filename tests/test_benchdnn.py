@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onednn_py.benchdnn import Descriptor, parse_descriptor
-from onednn_py.benchdnn_batch import BatchProblem, parse_directions, parse_dtypes, read_batch
-from onednn_py.benchdnn_case import DIRECTIONS, Case
+from onednn_py.benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
+from onednn_py.benchdnn.case import DIRECTIONS, Case
+from onednn_py.benchdnn.filling import density, fill_integers, fill_normal, largest
 from onednn_py.errors import AttributeValueError
-from onednn_py.filling import density, fill_integers, fill_normal, largest
 
 # Descriptor, deconv?, then src, dst, kernel, strides, dilations - 1, pads_begin, pads_end: what
 # benchdnn's str2desc and init_pad_r make of it.

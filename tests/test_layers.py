@@ -18,7 +18,7 @@ PACKAGE = Path(onednn_py.__file__).parent
 LAYERS = [
     ["errors"],
     ["geometry", "config"],
-    ["problem", "operations", "benchdnn"],
+    ["problem", "operations", "benchdnn", "benchdnn.descriptor"],
     ["formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"],
     [
         "numpy_backend",
@@ -42,8 +42,9 @@ LAYERS = [
         *("graph", "planning", "information", "comparison"),
         *("graph_files.parsing", "graph_files.calls", "graph_files.tensors"),
         *("graph_files.agreement", "graph_files.replay", "graph_files"),
-        *("benchdnn_case", "benchdnn_batch", "filling", "native_runner"),
-        *("verification", "verification_report", "numerical_errors"),
+        *("benchdnn.case", "benchdnn.batch", "benchdnn.filling"),
+        *("verification", "verification.verifier", "verification.report"),
+        *("verification.numerical_errors", "verification.native_runner"),
     ],
     ["__init__", "cli", "__main__"],
 ]

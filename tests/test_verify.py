@@ -16,16 +16,17 @@ import numpy as np
 import pytest
 from conftest import needs_onednn
 
-from onednn_py import dispatch, verification
+from onednn_py import dispatch
 from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn_case import Case
+from onednn_py.benchdnn.case import Case
 from onednn_py.cli import main
 from onednn_py.comparison import ComparisonUnavailableError
 from onednn_py.errors import OneDNNError
 from onednn_py.native.plan import NativePlan
-from onednn_py.native_runner import NativeRunner
-from onednn_py.numerical_errors import family, grouped, measure
-from onednn_py.verification import Verifier, difference
+from onednn_py.verification import verifier
+from onednn_py.verification.native_runner import NativeRunner
+from onednn_py.verification.numerical_errors import family, grouped, measure
+from onednn_py.verification.verifier import Verifier, difference
 
 pytestmark = needs_onednn
 
@@ -348,7 +349,7 @@ def test_a_native_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         def run(self, case, inputs):
             return [np.zeros(case.shape(role), np.float32) for role in case.result_roles], "jit"
 
-    monkeypatch.setattr(verification, "NativeRunner", Wrong)
+    monkeypatch.setattr(verifier, "NativeRunner", Wrong)
     case = Case(parse_descriptor("ic8iw5oc6kw3"), "BWD_D", "f32", "NCX")
     outcome = Verifier(["native"]).verify(case)
     assert outcome.status == "failed"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerical_errors import UNIT_ROUNDOFF, Measurement, grouped
+from ..verification.numerical_errors import UNIT_ROUNDOFF, Measurement, grouped
 from .extras import require
 
 __all__ = ["save_error_figure"]

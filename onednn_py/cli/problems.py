@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..benchdnn import Descriptor, parse_descriptor
-from ..benchdnn_batch import BatchProblem, parse_directions, parse_dtypes, read_batch
-from ..benchdnn_case import Case
+from ..benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
+from ..benchdnn.case import Case
 from ..errors import AttributeValueError
 from ..formats import DATA_FORMATS
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..benchdnn import Descriptor, parse_descriptor
-from ..benchdnn_case import Case
+from ..benchdnn.case import Case
 from ..errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from ..information import info
-from ..numerical_errors import Measurement, grouped, measure, table
-from ..numerical_errors import to_json as measurements_to_json
-from ..verification import Outcome, Verifier, fitted, native_runner
-from ..verification_report import outcome_line, succeeded, summary_lines, to_json, to_junit
+from ..verification.numerical_errors import Measurement, grouped, measure, table
+from ..verification.numerical_errors import to_json as measurements_to_json
+from ..verification.report import outcome_line, succeeded, summary_lines, to_json, to_junit
+from ..verification.verifier import Outcome, Verifier, fitted, native_runner
 from .error_figure import save_error_figure
 from .extras import require
 from .figure import FORMATS

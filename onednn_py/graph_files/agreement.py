@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..filling import DIGITS
-from ..numerical_errors import LEAST_EXPONENT, UNIT_ROUNDOFF
+from ..benchdnn.filling import DIGITS
+from ..verification.numerical_errors import LEAST_EXPONENT, UNIT_ROUNDOFF
 from .tensors import EXACT_SUM
 
 __all__ = ["Comparison", "Judge", "not_compared"]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import DTYPES, overlaps
+from ..benchdnn.filling import DIGITS, LARGEST
 from ..errors import DTypeError, GraphFileError, ShapeError
-from ..filling import DIGITS, LARGEST
 from .calls import FILE_DTYPES, Call
 from .parsing import LogicalTensor
 

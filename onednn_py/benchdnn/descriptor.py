@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
-from .errors import AttributeValueError
-from .geometry import axis_from_size, effective_kernel, exact_pad_end
+from ..errors import AttributeValueError
+from ..geometry import axis_from_size, effective_kernel, exact_pad_end
 
 __all__ = ["Descriptor", "parse_descriptor"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .benchdnn_case import Case
-from .filling import DIGITS, fill_normal
+from ..benchdnn.case import Case
+from ..benchdnn.filling import DIGITS, fill_normal
 from .native_runner import NativeRunner
 
 __all__ = [

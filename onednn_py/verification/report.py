@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from .verification import STATUSES, Outcome
+from .verifier import STATUSES, Outcome
 
 __all__ = ["outcome_line", "succeeded", "summary", "summary_lines", "to_json", "to_junit"]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from . import ops
-from .arrays import DTYPES, TensorSpec
-from .benchdnn import Descriptor
-from .normalise import recipe
-from .operations import OPERATIONS, Operation
-from .planning import Plan, plan
-from .problem import Direction, Problem
+from .. import ops
+from ..arrays import DTYPES, TensorSpec
+from ..normalise import recipe
+from ..operations import OPERATIONS, Operation
+from ..planning import Plan, plan
+from ..problem import Direction, Problem
+from .descriptor import Descriptor
 
 __all__ = ["DIRECTIONS", "Case"]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .benchdnn import LARGEST, Descriptor, parse_descriptor
-from .benchdnn_case import DIRECTIONS
-from .errors import AttributeValueError
+from ..errors import AttributeValueError
+from .case import DIRECTIONS
+from .descriptor import LARGEST, Descriptor, parse_descriptor
 
 __all__ = ["Batch", "BatchProblem", "parse_directions", "parse_dtypes", "read_batch"]
 

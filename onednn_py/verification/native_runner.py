@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .benchdnn_case import Case
-from .comparison import Request, Token, native_program, run_program
-from .native.guards import DEFECTS
-from .native.library import library
-from .problem import Direction
+from ..benchdnn.case import Case
+from ..comparison import Request, Token, known_defect, native_program, run_program
+from ..problem import Direction
 
 __all__ = ["NativeRunner"]
 
@@ -38,13 +36,12 @@ class NativeRunner:
 
     def __init__(self) -> None:
         self._program = native_program("primitives")
-        self._version = library().version
 
     def run(self, case: Case, inputs: Sequence[Array]) -> tuple[list[Array] | None, str]:
         """Return native's results and its implementation, or None and why there are none."""
-        known = self._known_defect(case)
+        known = known_defect(case.problem())
         if known:
-            return None, known
+            return None, f"known defect, {known}"
         request = Request(_tokens(case), case.dtype, tuple(inputs))
         (outcome,) = run_program(self._program, [request], TIMEOUT)
         if outcome.status == "unimplemented":
@@ -54,15 +51,6 @@ class NativeRunner:
         shapes = map(case.shape, case.result_roles)
         arrays = [a.reshape(shape) for a, shape in zip(outcome.arrays, shapes, strict=True)]
         return arrays, outcome.detail
-
-    def _known_defect(self, case: Case) -> str:
-        """Name a defect that native may meet; which implementation it takes is not known here."""
-        problem = case.problem().as_convolution()
-        for defect in DEFECTS:
-            present = defect.fixed_in is None or self._version < defect.fixed_in
-            if present and defect.applies(problem):
-                return f"known defect, {defect.reference}"
-        return ""
 
 
 def _tokens(case: Case) -> dict[str, Token]:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import DTYPES
-from .benchdnn_case import Case
-from .problem import Direction
+from ..arrays import DTYPES
+from ..problem import Direction
+from .case import Case
 
 __all__ = ["density", "fill_integers", "fill_normal", "largest"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import DTYPES
-from .benchdnn import Descriptor
-from .benchdnn_case import Case
-from .errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
-from .filling import fill_integers
+from ..arrays import DTYPES
+from ..benchdnn import Descriptor
+from ..benchdnn.case import Case
+from ..benchdnn.filling import fill_integers
+from ..errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from .native_runner import NativeRunner
 
 __all__ = [
