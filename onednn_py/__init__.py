@@ -5,7 +5,7 @@ does. `info` tells what is in use.
 """
 
 from .arrays import TensorSpec
-from .config import use_backend
+from .config import use_backend, use_effort, use_fpmath_mode
 from .errors import (
     AttributeValueError,
     DTypeError,
@@ -63,4 +63,6 @@ __all__ = [
     "run_op",
     "set_cache_limit",
     "use_backend",
+    "use_effort",
+    "use_fpmath_mode",
 ]

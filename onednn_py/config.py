@@ -14,17 +14,64 @@ from contextvars import ContextVar
 
 from .errors import AttributeValueError
 
-__all__ = ["BACKENDS", "current_backend", "explicit_library", "use_backend"]
+__all__ = [
+    "BACKENDS",
+    "EFFORTS",
+    "FPMATH_MODES",
+    "current_backend",
+    "current_effort",
+    "current_fpmath_mode",
+    "explicit_library",
+    "use_backend",
+    "use_effort",
+    "use_fpmath_mode",
+]
 
 BACKENDS = ("auto", "onednn", "numpy")
+EFFORTS = ("heuristic", "measure")
+FPMATH_MODES = ("strict", "bf16", "tf32", "f16", "any")
 
-_backend: ContextVar[str | None] = ContextVar("onednn_py_backend", default=None)
+
+class _Setting:
+    """A choice between names, the first of which is the default."""
+
+    def __init__(self, name: str, accepted: tuple[str, ...], variable: str | None = None) -> None:
+        self._name = name
+        self._accepted = accepted
+        self._variable = variable
+        self._chosen: ContextVar[str | None] = ContextVar(f"onednn_py_{name}", default=None)
+
+    def current(self, value: str | None) -> str:
+        if value is not None:
+            return self._checked(value, self._name)
+        chosen = self._chosen.get()
+        if chosen is not None:
+            return chosen
+        if self._variable is not None:
+            from_environment = os.environ.get(self._variable)
+            if from_environment:
+                return self._checked(from_environment, f"environment variable {self._variable}")
+        return self._accepted[0]
+
+    @contextmanager
+    def use(self, value: str) -> Iterator[None]:
+        token = self._chosen.set(self._checked(value, f"use_{self._name}"))
+        try:
+            yield
+        finally:
+            self._chosen.reset(token)
+
+    def _checked(self, value: object, origin: str) -> str:
+        if isinstance(value, str) and value.lower() in self._accepted:
+            return value.lower()
+        raise AttributeValueError(
+            f"{origin}: expected one of {', '.join(self._accepted)}; got {value!r}"
+        )
 
 
-def _checked_backend(name: object, origin: str) -> str:
-    if isinstance(name, str) and name.lower() in BACKENDS:
-        return name.lower()
-    raise AttributeValueError(f"{origin}: expected one of {', '.join(BACKENDS)}; got {name!r}")
+_backend = _Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
+_effort = _Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
+_fpmath_mode = _Setting("fpmath_mode", FPMATH_MODES)
 
 
 def current_backend(backend: str | None = None) -> str:
@@ -35,15 +82,7 @@ def current_backend(backend: str | None = None) -> str:
     AttributeValueError
         If the name is none of ``"auto"``, ``"onednn"``, ``"numpy"``.
     """
-    if backend is not None:
-        return _checked_backend(backend, "backend")
-    chosen = _backend.get()
-    if chosen is not None:
-        return chosen
-    from_environment = os.environ.get("ONEDNN_PY_BACKEND")
-    if from_environment:
-        return _checked_backend(from_environment, "environment variable ONEDNN_PY_BACKEND")
-    return "auto"
+    return _backend.current(backend)
 
 
 @contextmanager
@@ -65,11 +104,80 @@ def use_backend(backend: str) -> Iterator[None]:
     >>> with onednn_py.use_backend("numpy"):
     ...     pass
     """
-    token = _backend.set(_checked_backend(backend, "use_backend"))
-    try:
+    with _backend.use(backend):
         yield
-    finally:
-        _backend.reset(token)
+
+
+def current_effort(effort: str | None = None) -> str:
+    """Return the effort in force, ``effort`` itself if the call names one.
+
+    Raises
+    ------
+    AttributeValueError
+        If the name is none of ``"heuristic"``, ``"measure"``.
+    """
+    return _effort.current(effort)
+
+
+@contextmanager
+def use_effort(effort: str) -> Iterator[None]:
+    """Plan with ``effort`` inside the ``with`` block, in this context (thread or task).
+
+    Parameters
+    ----------
+    effort : {"heuristic", "measure"}
+        ``"measure"`` times the candidates of a problem that it meets for the first time, keeps
+        the fastest and remembers it as wisdom; ``"heuristic"`` never takes that time.
+
+    Raises
+    ------
+    AttributeValueError
+        If the name is none of these.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> with onednn_py.use_effort("measure"):
+    ...     pass
+    """
+    with _effort.use(effort):
+        yield
+
+
+def current_fpmath_mode(mode: str | None = None) -> str:
+    """Return the fpmath mode in force, ``mode`` itself if the call names one.
+
+    Raises
+    ------
+    AttributeValueError
+        If the name is none of ``"strict"``, ``"bf16"``, ``"tf32"``, ``"f16"``, ``"any"``.
+    """
+    return _fpmath_mode.current(mode)
+
+
+@contextmanager
+def use_fpmath_mode(mode: str) -> Iterator[None]:
+    """Allow float32 products at lower precision inside the ``with`` block, in this context.
+
+    Parameters
+    ----------
+    mode : {"strict", "bf16", "tf32", "f16", "any"}
+        The type to which float32 tensors may be rounded before they are multiplied;
+        ``"strict"`` is none. Sums are in float32 all the same.
+
+    Raises
+    ------
+    AttributeValueError
+        If the name is none of these.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> with onednn_py.use_fpmath_mode("bf16"):
+    ...     pass
+    """
+    with _fpmath_mode.use(mode):
+        yield
 
 
 def explicit_library() -> str | None:
