@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["round_into", "sum_into_bias"]
+__all__ = ["round_into", "sum_into_bias", "widen_into"]
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +35,19 @@ def round_into(target: Array, values: Array) -> None:
         rows = max(1, CHUNK * len(values) // max(1, values.size)) if values.ndim else 1
         for first in range(0, len(values), rows):
             _round_to_half(target[first : first + rows], values[first : first + rows])
+
+
+def widen_into(target: Array, values: Array) -> None:
+    """Write ``values`` into ``target``, whose type holds every one of them exactly.
+
+    Parameters
+    ----------
+    target : ndarray
+        Any strides, float32.
+    values : ndarray
+        Of the same shape, any strides, in float16 or bfloat16.
+    """
+    np.copyto(target, values, casting="unsafe")
 
 
 def sum_into_bias(diff_bias: Array, diff_dst: Array) -> None:

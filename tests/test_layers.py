@@ -17,7 +17,7 @@ PACKAGE = Path(onednn_py.__file__).parent
 # where no cycle arises. docs/architecture.md explains the same list.
 LAYERS = [
     ["errors"],
-    ["geometry", "config"],
+    ["geometry", "config", "parallel"],
     ["problem", "operations", "benchdnn", "benchdnn.descriptor"],
     ["formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"],
     [

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..arrays import DTYPES
 from ..problem import TensorLayout
-from ..rounding import round_into
+from ..rounding import round_into, widen_into
 from .handles import Api, Handle
 from .workspace import WorkspacePool
 
@@ -120,7 +120,7 @@ class Program:
                     continue
                 addresses[role] = base + converted.offset
                 if role not in self._results:
-                    np.copyto(converted.view(block), array, casting="unsafe")
+                    widen_into(converted.view(block), array)
             self._run_steps(addresses, base)
             for role in self._results & self._converted.keys():
                 round_into(tensors[role], self._converted[role].view(block))

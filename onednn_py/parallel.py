@@ -1,0 +1,167 @@
+"""Python threads for NumPy's work: ufuncs and matrix products let go of the interpreter lock.
+
+Items of work are claimed one after the other by the calling thread and by the workers of
+one small pool. A call never waits for an item that nobody has begun, so that calls from
+many threads at once cannot block one another.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+__all__ = ["available_cpus", "current_threads", "each", "set_threads", "spans", "split"]
+
+Item = TypeVar("Item")
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_threads: int | None = None
+_forked = False
+_inside = threading.local()
+
+
+def available_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def current_threads() -> int:
+    """Return how many threads a call may use: what was set, or one a CPU; 1 after a fork."""
+    if _forked:
+        return 1
+    return _threads or available_cpus()
+
+
+def set_threads(number: int | None) -> None:
+    """Set the number of threads that a call may use; None for one a CPU."""
+    global _threads
+    _threads = number
+
+
+def spans(extent: int, length: int) -> Iterator[slice]:
+    """Cut ``range(extent)`` into slices of at most ``length``."""
+    for first in range(0, extent, length):
+        yield slice(first, min(first + length, extent))
+
+
+def split(work: Callable[[slice], object], extent: int, threads: int | None = None) -> None:
+    """Call ``work`` with slices that cover ``range(extent)``, one a thread, in parallel.
+
+    Parameters
+    ----------
+    work : callable
+        Takes one slice; what it returns is dropped.
+    extent : int
+    threads : int, optional
+        At most so many; `current_threads` of them by default.
+    """
+    wanted = current_threads() if threads is None else threads
+    if extent > 0:
+        each(work, spans(extent, -(-extent // max(1, wanted))), wanted)
+
+
+def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
+    """Call ``work`` with every item, in parallel, and return when all calls have returned.
+
+    Workers take over the caller's ``np.errstate``. A call from inside ``work`` runs on the
+    thread that makes it.
+
+    Parameters
+    ----------
+    work : callable
+        Takes one item; what it returns is dropped.
+    items : iterable
+        Claimed in order, by whichever thread is free.
+    threads : int, optional
+        At most so many; `current_threads` of them by default.
+
+    Raises
+    ------
+    BaseException
+        The first that ``work`` raised; items that nobody had begun by then are left out.
+    """
+    listed = list(items)
+    wanted = current_threads() if threads is None else threads
+    helpers = min(wanted, len(listed)) - 1
+    if helpers <= 0 or getattr(_inside, "work", False):
+        for item in listed:
+            work(item)
+        return
+    claims = _Claims(work, listed)
+    started = _start(claims, helpers, np.geterr())
+    try:
+        claims.work_off()
+    finally:
+        for future in started:
+            # One that has not begun finds nothing left to do: nobody waits for it.
+            if not future.cancel():
+                future.result()
+    if claims.error is not None:
+        raise claims.error
+
+
+class _Claims(Generic[Item]):
+    """Items that several threads claim one at a time."""
+
+    def __init__(self, work: Callable[[Item], object], items: list[Item]) -> None:
+        self.error: BaseException | None = None
+        self._work = work
+        self._items = deque(items)
+
+    def work_off(self) -> None:
+        """Claim and do items until none is left or one has failed."""
+        _inside.work = True
+        try:
+            while self.error is None:
+                try:
+                    item = self._items.popleft()
+                except IndexError:
+                    return
+                self._work(item)
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            _inside.work = False
+
+    def help(self, errstate: Any) -> None:
+        with np.errstate(**errstate):
+            self.work_off()
+
+
+def _start(claims: _Claims[Any], helpers: int, errstate: Any) -> list[Future[None]]:
+    global _pool
+    started: list[Future[None]] = []
+    try:
+        with _lock:
+            if _pool is None:
+                # More threads than CPUs never help, whatever number was asked for.
+                workers = max(1, available_cpus() - 1)
+                _pool = ThreadPoolExecutor(workers, thread_name_prefix="onednn_py")
+            pool = _pool
+        for _ in range(helpers):
+            started.append(pool.submit(claims.help, errstate))
+    except RuntimeError:
+        # The interpreter is shutting down, or starts no more threads: do without.
+        pass
+    return started
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _pool, _forked, _inside
+    _lock = threading.Lock()
+    _pool = None
+    _forked = True
+    _inside = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
