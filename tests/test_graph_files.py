@@ -246,7 +246,10 @@ def test_dumps_of_native_are_like_the_files_of_these_tests(
         for dumped in tmp_path.glob("graph-*.json"):
             [ours], [theirs] = parse_graph(written), parse_graph(dumped)
             assert theirs.kind == ours.kind
-            assert ours.attributes.items() <= theirs.attributes.items()
+            for name, value in ours.attributes.items():
+                # Native leaves output_padding out where its operation does not know it.
+                known = name in theirs.attributes or name != "output_padding"
+                assert not known or theirs.attributes[name] == value
             assert [(t.dtype, t.shape) for t in theirs.inputs] == [
                 (t.dtype, t.shape) for t in ours.inputs
             ]
