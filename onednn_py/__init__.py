@@ -4,6 +4,7 @@ Importing the package opens no library and reads no environment variable; the fi
 does. `info` tells what is in use.
 """
 
+from . import wisdom
 from .arrays import TensorSpec
 from .config import use_backend, use_effort, use_fpmath_mode
 from .errors import (
@@ -15,6 +16,7 @@ from .errors import (
     OneDNNMemoryError,
     OneDNNPyError,
     ShapeError,
+    WisdomFileError,
 )
 from .graph import run_op
 from .graph_files import load_graph
@@ -45,6 +47,7 @@ __all__ = [
     "Plan",
     "ShapeError",
     "TensorSpec",
+    "WisdomFileError",
     "cache_clear",
     "cache_info",
     "conv_transpose",
@@ -65,4 +68,5 @@ __all__ = [
     "use_backend",
     "use_effort",
     "use_fpmath_mode",
+    "wisdom",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "OneDNNMemoryError",
     "OneDNNPyError",
     "ShapeError",
+    "WisdomFileError",
 ]
 
 
@@ -36,6 +37,10 @@ class DTypeError(OneDNNPyError, TypeError):
 
 class GraphFileError(OneDNNPyError, ValueError):
     """A graph file, or a tensor given for it, cannot be read or contradicts itself."""
+
+
+class WisdomFileError(OneDNNPyError, ValueError):
+    """A file is no wisdom file, or one that this version cannot read."""
 
 
 class LibraryNotFoundError(OneDNNPyError, ImportError):

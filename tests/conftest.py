@@ -7,6 +7,9 @@ import os
 import hypothesis
 import pytest
 
+# The user's own wisdom would change what is tested, here and in subprocesses.
+os.environ["ONEDNN_PY_WISDOM"] = "off"
+
 import onednn_py
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)

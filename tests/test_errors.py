@@ -17,6 +17,7 @@ from onednn_py import (
     OneDNNMemoryError,
     OneDNNPyError,
     ShapeError,
+    WisdomFileError,
 )
 
 # What strides and dilations of two axes cannot be.
@@ -36,6 +37,7 @@ DST = np.ones((2, 4, 5, 5), np.float32)
         (AttributeValueError, ValueError),
         (DTypeError, TypeError),
         (LibraryNotFoundError, ImportError),
+        (WisdomFileError, ValueError),
         (OneDNNError, RuntimeError),
         (OneDNNMemoryError, MemoryError),
         (OneDNNMemoryError, OneDNNError),

@@ -19,7 +19,10 @@ LAYERS = [
     ["errors"],
     ["geometry", "config", "parallel"],
     ["problem", "operations", "benchdnn", "benchdnn.descriptor"],
-    ["formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"],
+    [
+        *("formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"),
+        *("wisdom.entry", "wisdom.files", "wisdom"),
+    ],
     [
         "numpy_backend",
         "native",

@@ -1,0 +1,299 @@
+"""Wisdom: which choices measuring found the fastest, and on which machine.
+
+Planning asks for it (`recall`), measuring adds to it (`remember`). It lives in memory; `save`
+and `load` keep it in files. The default file, where there is one, is read once, when a
+plan first asks. What was learned with another version or build of oneDNN, on another CPU
+ISA or with another number of threads is kept, but never recalled here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import platformdirs
+
+from ..errors import AttributeValueError, WisdomFileError
+from .entry import Entry, Machine, checked_problem
+from .files import MOST_ENTRIES, Contents, merge_into, read
+
+__all__ = [
+    "Entry",
+    "Machine",
+    "default_path",
+    "forget",
+    "identify_by",
+    "load",
+    "recall",
+    "remember",
+    "revision",
+    "save",
+]
+
+_log = logging.getLogger("onednn_py")
+
+VARIABLE = "ONEDNN_PY_WISDOM"
+
+
+class _Known(NamedTuple):
+    """An entry, and the file that it was read from; None if it was measured here."""
+
+    entry: Entry
+    source: str | None
+
+
+_lock = threading.RLock()
+# Least recently used first.
+_known: OrderedDict[tuple[Machine, str], _Known] = OrderedDict()
+_revision = 0
+_default_was_read = False
+_machine_here: Callable[[], Machine | None] | None = None
+
+
+def identify_by(machine_here: Callable[[], Machine | None]) -> None:
+    """Set how `load` finds out which machine it is on; the layers above know it."""
+    global _machine_here
+    _machine_here = machine_here
+
+
+def default_path() -> Path | None:
+    """Return the path of the default wisdom file; None if there is to be none.
+
+    The environment variable ``ONEDNN_PY_WISDOM`` names another path; ``off`` or an empty
+    value is none.
+    """
+    wish = os.environ.get(VARIABLE)
+    if wish is None:
+        return platformdirs.user_data_path("onednn_py", appauthor=False) / "wisdom.json"
+    if not wish or wish.lower() == "off":
+        return None
+    return Path(wish).expanduser()
+
+
+def revision() -> int:
+    """Return a number that changes whenever `recall` may answer differently from before."""
+    return _revision
+
+
+def recall(machine: Machine, problem: str) -> Entry | None:
+    """Return what is known about a problem on a machine.
+
+    Parameters
+    ----------
+    machine : Machine
+    problem : str
+        The name under which it was remembered.
+
+    Returns
+    -------
+    Entry or None
+    """
+    with _lock:
+        _read_default(machine)
+        known = _known.get((machine, problem))
+        if known is None:
+            return None
+        _known.move_to_end((machine, problem))
+        return known.entry
+
+
+def remember(machine: Machine, problem: str, entry: Entry) -> None:
+    """Keep what was measured, in memory; `save` writes it to a file.
+
+    Parameters
+    ----------
+    machine : Machine
+    problem : str
+        Any text that tells problems apart, printable and of at most 1000 characters.
+    entry : Entry
+
+    Raises
+    ------
+    AttributeValueError
+        If ``problem`` is no such text.
+    """
+    global _revision
+    checked_problem(problem)
+    with _lock:
+        before = _known.get((machine, problem))
+        _keep({(machine, problem): entry}, None)
+        if before is None or before.entry.choice != entry.choice:
+            _revision += 1
+
+
+def load(path: str | os.PathLike[str] | None = None) -> int:
+    """Add the wisdom of a file to what is known; where both know a problem, the file wins.
+
+    Whatever is wrong with the file, or with some of its entries, is logged as a warning of
+    the logger ``onednn_py`` and ignored.
+
+    Parameters
+    ----------
+    path : path, optional
+        Left out: the default file.
+
+    Returns
+    -------
+    int
+        How many entries count here: those of this oneDNN, CPU ISA and number of threads.
+        Others are kept for `save`, and the log says why they do not count.
+    """
+    global _revision, _default_was_read
+    here = _machine_here() if _machine_here is not None else None
+    chosen = default_path() if path is None else Path(path)
+    if chosen is None:
+        _log.info("wisdom: no default file: %s is off", VARIABLE)
+        return 0
+    try:
+        contents = read(chosen)
+    except (WisdomFileError, OSError, ValueError) as error:
+        _log.warning("wisdom: ignored: %s", error)
+        return 0
+    with _lock:
+        if path is None:
+            _default_was_read = True
+        _keep(contents.entries, _name(chosen))
+        _revision += 1
+    count = _report(chosen, contents, here)
+    if not count:
+        _log.warning("wisdom: nothing in %s counts here", chosen)
+    return count
+
+
+def save(path: str | os.PathLike[str] | None = None) -> Path:
+    """Write what is known to a file, together with what the file holds already.
+
+    Where both know a problem, the newer measurement wins: this process's own over the
+    file's, the file's over what was loaded from it earlier. The file is replaced as a whole,
+    so that a reader never sees half of one, and two processes that save at once both
+    find their entries in it. A file that is no wisdom is kept aside as ``<name>.bak``.
+
+    Parameters
+    ----------
+    path : path, optional
+        Left out: the default file, whose folder is made if needed.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Raises
+    ------
+    AttributeValueError
+        If no path is given and ``ONEDNN_PY_WISDOM`` is off.
+    OSError
+        If the file cannot be written.
+    """
+    if path is None:
+        chosen = default_path()
+        if chosen is None:
+            raise AttributeValueError(f"wisdom.save: expected a path, since {VARIABLE} is off")
+        chosen.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        chosen = Path(path)
+    name = _name(chosen)
+    with _lock:
+        known = dict(_known)
+    newer = {place: one.entry for place, one in known.items() if one.source != name}
+    older = {place: one.entry for place, one in known.items() if one.source == name}
+    merge_into(chosen, newer, older)
+    return chosen
+
+
+def forget(path: str | os.PathLike[str] | None = None) -> None:
+    """Drop all wisdom from memory; this process does not read the default file again by itself.
+
+    Parameters
+    ----------
+    path : path, optional
+        A wisdom file to delete as well. Without one, files stay as they are.
+
+    Raises
+    ------
+    WisdomFileError
+        If the file is no wisdom file; it is not deleted.
+    OSError
+        If it cannot be read or deleted.
+    """
+    global _revision, _default_was_read
+    with _lock:
+        _known.clear()
+        _default_was_read = True
+        _revision += 1
+    if path is not None:
+        read(Path(path))
+        os.remove(path)
+
+
+def _read_default(machine: Machine) -> None:
+    """Read the default file if that was not done, below what is known already.
+
+    The revision stays: nobody has been answered before.
+    """
+    global _default_was_read
+    if _default_was_read:
+        return
+    _default_was_read = True
+    chosen = default_path()
+    if chosen is None:
+        return
+    try:
+        contents = read(chosen)
+    except FileNotFoundError:
+        return
+    except (WisdomFileError, OSError, ValueError) as error:
+        _log.warning("wisdom: ignored: %s", error)
+        return
+    learned = dict(_known)
+    _keep(contents.entries, _name(chosen))
+    for place, known in learned.items():
+        _known.pop(place, None)
+        _known[place] = known
+    _bound()
+    _report(chosen, contents, machine)
+
+
+def _keep(entries: dict[tuple[Machine, str], Entry], source: str | None) -> None:
+    for place, entry in entries.items():
+        _known.pop(place, None)
+        _known[place] = _Known(entry, source)
+    _bound()
+
+
+def _bound() -> None:
+    while len(_known) > MOST_ENTRIES:
+        _known.popitem(last=False)
+
+
+def _name(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _report(path: Path, contents: Contents, here: Machine | None) -> int:
+    """Log what of a file is ignored, and why; return how many entries count here."""
+    for reason in contents.ignored:
+        _log.warning("wisdom: %s: ignored %s", path, reason)
+    if here is None:
+        if contents.entries:
+            _log.info("wisdom: %s: no oneDNN library to use it with", path)
+        return 0
+    reasons = Counter(machine.difference(here) for machine, _ in contents.entries)
+    count = reasons.pop("", 0)
+    for reason, ignored in reasons.items():
+        _log.info("wisdom: %s: ignored %d entries for %s", path, ignored, reason)
+    return count
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
