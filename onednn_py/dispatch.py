@@ -19,14 +19,15 @@ from .config import current_backend
 from .errors import AttributeValueError, DTypeError, LibraryNotFoundError, OneDNNError
 from .formats import TensorView
 from .native.library import find_library
-from .native.plan import NativePlan, build_plan
-from .native.runtime import generation, runtime, started_runtime, threads
+from .native.plan import NativePlan
+from .native.runtime import generation, runtime, threads
+from .native.selection import build_plan
 from .normalise import Recipe
 from .numpy_backend import NumpyPlan
 from .plancache import PlanCache
 from .problem import Direction, Problem
 
-__all__ = ["BackendPlan", "clear_workspaces", "execute", "plan_cache", "plan_problem"]
+__all__ = ["BackendPlan", "execute", "plan_cache", "plan_problem"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -137,7 +138,7 @@ def plan_problem(problem: Problem, backend: str) -> BackendPlan:
     """
     if backend == "numpy":
         return _numpy_plan(problem, "")
-    opened = find_library() if backend == "auto" else runtime().api.library
+    opened = find_library() if backend == "auto" else runtime().library
     if opened is None:
         _warn_once()
         return _numpy_plan(problem, "no oneDNN library")
@@ -148,17 +149,9 @@ def plan_problem(problem: Problem, backend: str) -> BackendPlan:
     return plan_cache.get_or_build(key, lambda: _native_plan(problem))
 
 
-def clear_workspaces() -> None:
-    """Free the idle workspaces of the runtime, if it was ever started."""
-    started = started_runtime()
-    if started is not None:
-        started.pool.clear()
-
-
 def _native_plan(problem: Problem) -> BackendPlan:
-    made = runtime()
     try:
-        return build_plan(made.api, problem, made.pool)
+        return build_plan(runtime(), problem)
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise

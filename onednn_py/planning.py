@@ -10,6 +10,7 @@ from . import dispatch, ops
 from .arrays import dtype_name, spec_of
 from .config import current_backend
 from .errors import AttributeValueError, DTypeError, ShapeError
+from .memory import pool
 from .normalise import Recipe, recipe
 from .operations import OPERATIONS
 from .plancache import CacheInfo
@@ -139,7 +140,7 @@ def cache_info() -> CacheInfo:
 def cache_clear() -> None:
     """Drop all cached plans and the idle workspaces."""
     dispatch.plan_cache.clear()
-    dispatch.clear_workspaces()
+    pool.clear()
 
 
 def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> None:  # noqa: A002

@@ -42,6 +42,18 @@ class TensorLayout:
             tuple(self.shape[axis] for axis in axes), tuple(self.strides[axis] for axis in axes)
         )
 
+    def channels(self, place: str) -> TensorLayout:
+        """Return a dense layout of activations: ``"ncx"`` or ``"nxc"``, channels last."""
+        axes = list(range(len(self.shape)))
+        if place == "nxc":
+            axes.append(axes.pop(1))
+        strides = [0] * len(axes)
+        step = 1
+        for axis in reversed(axes):
+            strides[axis] = step
+            step *= self.shape[axis]
+        return TensorLayout(self.shape, tuple(strides))
+
     def dense(self) -> TensorLayout:
         """Return a layout without gaps whose axes lie in memory in the same order."""
         order = sorted(range(len(self.shape)), key=lambda axis: (self.strides[axis], -axis))
@@ -61,6 +73,7 @@ class Problem:
     S the spatial size on the side that strides step over (src of a convolution, dst of
     a transposed one) and X the other, ``S + begin + end == stride * (X - 1) + extent``
     holds exactly, so that ``pads_end`` may be negative where a tail of S is untouched.
+    ``fpmath_mode`` is what float32 products may be rounded to inside a kernel.
     """
 
     transposed: bool
@@ -74,6 +87,7 @@ class Problem:
     dilations: tuple[int, ...]
     pads_begin: tuple[int, ...]
     pads_end: tuple[int, ...]
+    fpmath_mode: str = "strict"
 
     def __hash__(self) -> int:
         return self._hash
@@ -139,18 +153,27 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How oneDNN computes a problem.
+    """How oneDNN computes a problem; what is empty is left to oneDNN's own order.
 
     Attributes
     ----------
     compute_dtype : str
         Data type of the primitive; the tensors are converted where it is not theirs.
-    as_convolution : bool
-        Run a transposed problem on the convolution primitives, roles exchanged.
+    formulation : str
+        Which equivalent problem the primitive computes, a key of
+        `native.formulations.FORMULATIONS`.
+    activations, weights : {"any", "given", "nxc", "ncx"}
+        Memory layouts of the primitive: the implementation's own wish, the caller's
+        strides, or dense with channels last or first.
+    implementation : str
+        oneDNN's name of it, or empty for the first that is no reference implementation.
     reference : bool
         Accept oneDNN's reference implementations, plain loop nests.
     """
 
     compute_dtype: str
-    as_convolution: bool = False
+    formulation: str = "direct"
+    activations: str = "any"
+    weights: str = "any"
+    implementation: str = ""
     reference: bool = False

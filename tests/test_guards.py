@@ -11,8 +11,8 @@ from cases import case
 from conftest import needs_onednn
 
 import onednn_py
+from onednn_py.memory import Block, pool
 from onednn_py.native.guards import DEFECTS, forbidden, is_reference
-from onednn_py.native.runtime import runtime
 from onednn_py.normalise import recipe
 
 
@@ -100,9 +100,19 @@ def test_gradient_is_right_where_6035_lurks(transposed: bool, inputs: int, onedn
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_bf16_weights_where_the_stride_exceeds_the_size(transposed: bool, onednn: str) -> None:
+def test_bf16_weights_where_the_stride_exceeds_the_size(
+    transposed: bool, onednn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """jit_bf16 reads stale scratchpad here; a poisoned workspace would show in the result."""
     operation = ("conv_transpose" if transposed else "convolution") + "_backward_weights"
+    acquire = pool.acquire
+
+    def poisoned(nbytes: int) -> Block:
+        block = acquire(nbytes)
+        block[:] = 0xA5
+        return block
+
+    monkeypatch.setattr(pool, "acquire", poisoned)
     for geometry in (
         case(1, 2, 2, pads=(0, 1), minibatch=1, inputs=16, outputs=16),
         case((5, 2), 3, 3, pads=1, minibatch=2, inputs=32, outputs=16),
@@ -114,12 +124,6 @@ def test_bf16_weights_where_the_stride_exceeds_the_size(transposed: bool, onednn
         function = getattr(onednn_py, operation)
         planned = onednn_py.plan(function, *positional, **keywords, backend=onednn)
         assert "jit_bf16:" not in planned.implementation
-        pool = runtime().pool
-        pool.clear()
-        blocks = [pool.acquire(2**bits) for bits in range(10, 24)]
-        for block in blocks:
-            block[:] = 0xA5
-            pool.release(block)
         tensors.check(operation, onednn)
 
 

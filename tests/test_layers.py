@@ -17,10 +17,11 @@ PACKAGE = Path(onednn_py.__file__).parent
 # where no cycle arises. docs/architecture.md explains the same list.
 LAYERS = [
     ["errors"],
-    ["geometry", "config", "parallel"],
+    ["geometry", "config", "parallel", "blas"],
     ["problem", "operations", "benchdnn", "benchdnn.descriptor"],
     [
         *("formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"),
+        "memory",
         *("wisdom.entry", "wisdom.files", "wisdom"),
     ],
     [
@@ -29,25 +30,32 @@ LAYERS = [
         "native.declarations",
         "native.search",
         "native.library",
+        "native.openmp",
         "native.handles",
         "native.guards",
         "native.descriptors",
         "native.support",
-        "native.workspace",
         "native.execute",
         "native.formulations",
+        "native.heuristics",
         "native.plan",
+        "native.selection",
+        "native.tune",
         "native.runtime",
     ],
     ["dispatch"],
     [
         *("ops.call", "ops.convolutions", "ops.transposed", "ops.joint", "ops"),
-        *("graph", "planning", "information", "comparison"),
+        *("graph", "planning", "threads", "information", "comparison"),
         *("graph_files.parsing", "graph_files.calls", "graph_files.tensors"),
         *("graph_files.agreement", "graph_files.replay", "graph_files"),
         *("benchdnn.case", "benchdnn.batch", "benchdnn.filling"),
         *("verification", "verification.verifier", "verification.report"),
         *("verification.numerical_errors", "verification.native_runner"),
+        *("benchmark", "benchmark.suites", "benchmark.requests", "benchmark.torch_calls"),
+        *("benchmark.competitors", "benchmark.worker", "benchmark.__main__"),
+        *("benchmark.processes", "benchmark.contestants", "benchmark.rounds"),
+        *("benchmark.results", "benchmark.report", "benchmark.machine"),
     ],
     ["__init__", "cli", "__main__"],
 ]
@@ -161,6 +169,7 @@ def test_public_names_are_those_of_the_contract() -> None:
         conv_transpose_backward_data conv_transpose_backward_weights convolution_backprop_data
         convolution_backward conv_transpose_backward Gradients run_op use_backend info plan
         TensorSpec cache_info cache_clear set_cache_limit OneDNNPyError ShapeError
+        use_effort use_fpmath_mode set_num_threads get_num_threads num_threads wisdom
         AttributeValueError DTypeError LibraryNotFoundError OneDNNError
     """
     assert set(names.split()) <= set(onednn_py.__all__)

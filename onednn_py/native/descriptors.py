@@ -55,11 +55,20 @@ def user_desc(api: Api, problem: Problem, role: str) -> Handle:
     return api.strided_desc(shape, problem.dtype, strides)
 
 
-def implementations(api: Api, problem: Problem) -> Iterator[tuple[Handle, str]]:
+def implementations(
+    api: Api, problem: Problem, activations: str = "any", weights: str = "any"
+) -> Iterator[tuple[Handle, str]]:
     """Yield a primitive descriptor at each implementation that may run, best first.
 
     The descriptor is one object that moves on: what is wanted of it must be taken, or
     the iteration left, before the next step.
+
+    Parameters
+    ----------
+    api : Api
+    problem : Problem
+    activations, weights : str
+        Memory layouts, as in `Choice`.
 
     Raises
     ------
@@ -68,7 +77,7 @@ def implementations(api: Api, problem: Problem) -> Iterator[tuple[Handle, str]]:
     """
     roles_of_convolution = problem.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
-    descriptor, hint = _primitive_desc(api, problem)
+    descriptor, hint = _primitive_desc(api, problem, activations, weights)
     while True:
         name = api.implementation(descriptor)
         if forbidden(name, roles_of_convolution, api.library.version) is None:
@@ -78,15 +87,23 @@ def implementations(api: Api, problem: Problem) -> Iterator[tuple[Handle, str]]:
     del hint
 
 
-def _primitive_desc(api: Api, problem: Problem) -> tuple[Handle, Handle]:
+def _desc(api: Api, problem: Problem, role: str, place: str) -> Handle:
+    if place == "any":
+        return api.any_desc(_numbers(problem, role)[0], problem.dtype)
+    if place == "given":
+        return user_desc(api, problem, role)
+    layout: TensorLayout = getattr(problem, role)
+    return api.strided_desc(layout.shape, problem.dtype, layout.channels(place).strides)
+
+
+def _primitive_desc(
+    api: Api, problem: Problem, activations: str, weights: str
+) -> tuple[Handle, Handle]:
     """Return the primitive descriptor and the forward hint that it refers to."""
     lib, null = api.lib, api.ffi.NULL
     family = "deconvolution" if problem.transposed else "convolution"
     algorithm = getattr(lib, f"dnnl_{family}_direct")
-    src, weights, dst = (
-        api.any_desc(_numbers(problem, role)[0], problem.dtype)
-        for role in ("src", "weights", "dst")
-    )
+    places = {"src": activations, "weights": weights, "dst": activations}
     bias = null
     if problem.bias is not None:
         # Implementations take a dense bias only, whatever the strides of the caller's.
@@ -97,16 +114,28 @@ def _primitive_desc(api: Api, problem: Problem) -> tuple[Handle, Handle]:
         api.dims(problem.pads_begin),
         api.dims(problem.pads_end),
     ]
-    forward = (lib.dnnl_forward_training, algorithm, src, weights, bias, dst, *geometry)
-    hint = api.primitive_desc(f"{family}_forward", *forward)
+    mode = problem.fpmath_mode
+
+    def forward(places: dict[str, str]) -> Handle:
+        src, weights, dst = (_desc(api, problem, role, place) for role, place in places.items())
+        arguments = (lib.dnnl_forward_training, algorithm, src, weights, bias, dst, *geometry)
+        return api.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
+
     if problem.direction is Direction.FORWARD:
-        return hint, hint
-    if problem.direction is Direction.BACKWARD_DATA:
-        made = api.primitive_desc(
-            f"{family}_backward_data", algorithm, src, weights, dst, *geometry, hint
-        )
-        return made, hint
+        made = forward(places)
+        return made, made
+    # A forward implementation of the same layouts need not exist; the hint is not run.
+    hint = forward(dict.fromkeys(places, "any"))
+    src, weights_desc, dst = (_desc(api, problem, role, place) for role, place in places.items())
+    tensors = [src, weights_desc, dst]
+    if problem.direction is Direction.BACKWARD_WEIGHTS:
+        tensors.insert(2, bias)
     made = api.primitive_desc(
-        f"{family}_backward_weights", algorithm, src, weights, bias, dst, *geometry, hint
+        f"{family}_{problem.direction.value}",
+        algorithm,
+        *tensors,
+        *geometry,
+        hint,
+        fpmath_mode=mode,
     )
     return made, hint

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from ..arrays import DTYPES
-from ..problem import TensorLayout
-from ..rounding import round_into, widen_into
+from ..memory import Block, aligned, pool
 from .handles import Api, Handle
-from .workspace import WorkspacePool
 
-__all__ = ["Buffer", "Converted", "Program", "Step"]
+__all__ = ["Buffer", "Layout", "Program", "Step", "address_of"]
 
 Array = npt.NDArray[Any]
 
@@ -24,52 +20,78 @@ Array = npt.NDArray[Any]
 # it at once; more are made when needed and dropped afterwards.
 IDLE_FRAMES = 8
 
+# A workspace up to this size stays with its frame: taking one from the pool at every call
+# would cost as much as a tiny problem itself.
+SMALL_WORKSPACE = 2**18
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of one argument: a tensor of the call (by role), or a place in the workspace."""
+    """Memory of one argument: an operand of the call, or a place in the workspace.
+
+    ``operand`` is None for a workspace's own buffers, otherwise the operand's number.
+    """
 
     desc: Handle
-    role: str | None = None
+    operand: int | None = None
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One primitive and its arguments, as (argument number, index of the buffer)."""
+    """One primitive and its arguments, as (argument number, index of the buffer).
+
+    ``brings`` is the operand's number where the step is a reorder of an input alone.
+    """
 
     name: str
     primitive: Handle
     arguments: tuple[tuple[int, int], ...]
+    brings: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A tensor that is computed in another data type: a dense copy in the workspace."""
+class Layout:
+    """Offsets of several buffers inside one block."""
 
-    layout: TensorLayout
-    dtype: str
-    offset: int
+    def __init__(self) -> None:
+        self.nbytes = 0
 
-    def view(self, block: npt.NDArray[np.uint8]) -> Array:
-        dtype = DTYPES[self.dtype]
-        strides = tuple(stride * dtype.itemsize for stride in self.layout.strides)
-        return np.ndarray(self.layout.shape, dtype, block, self.offset, strides)
+    def add(self, nbytes: int) -> int:
+        """Reserve ``nbytes`` and return their offset, aligned."""
+        offset = self.nbytes
+        self.nbytes += aligned(nbytes)
+        return offset
+
+
+def address_of(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 class _Frame:
     """Memory objects and argument lists for one execution in flight."""
 
-    def __init__(self, api: Api, buffers: list[Buffer], steps: list[Step]) -> None:
+    __slots__ = ("block", "calls", "last", "memories", "operands", "stream", "workspace")
+
+    def __init__(self, api: Api, program: Program) -> None:
         self.stream = api.stream()
-        self.memories = [api.memory(buffer.desc) for buffer in buffers]
-        self.arguments = []
-        for step in steps:
+        self.memories = memories = [api.memory(buffer.desc) for buffer in program.buffers]
+        self.operands: list[list[Handle]] = [[] for _ in program.operands]
+        self.workspace: list[tuple[Handle, int]] = []
+        for memory, buffer in zip(memories, program.buffers, strict=True):
+            if buffer.operand is None:
+                self.workspace.append((memory, buffer.offset))
+            else:
+                self.operands[buffer.operand].append(memory)
+        self.last: list[Any] = [None] * len(program.operands)
+        self.block: Block | None = None
+        self.calls = []
+        for step in program.steps:
             arguments = api.ffi.new("dnnl_exec_arg_t[]", len(step.arguments))
             for slot, (number, index) in zip(arguments, step.arguments, strict=True):
                 slot.arg = number
-                slot.memory = self.memories[index]
-            self.arguments.append(arguments)
+                slot.memory = memories[index]
+            self.calls.append((step.primitive, len(arguments), arguments))
 
 
 class Program:
@@ -78,76 +100,99 @@ class Program:
     Parameters
     ----------
     api : Api
+    operands : tuple of str
+        Names of the tensors that a call brings, in the order of their addresses.
     buffers : list of Buffer
     steps : list of Step
-    converted : dict
-        By role, tensors that pass through another data type.
-    results : set of str
-        Roles that are written.
     workspace_bytes : int
-    pool : WorkspacePool
     """
 
     def __init__(
         self,
         api: Api,
-        buffers: list[Buffer],
-        steps: list[Step],
-        converted: dict[str, Converted],
-        results: set[str],
+        operands: tuple[str, ...],
+        buffers: Sequence[Buffer],
+        steps: Sequence[Step],
         workspace_bytes: int,
-        pool: WorkspacePool,
     ) -> None:
-        self.steps = steps
+        self.operands = operands
+        self.buffers = tuple(buffers)
+        self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
+        self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._api = api
-        self._buffers = buffers
-        self._converted = converted
-        self._results = results
-        self._pool = pool
+        self._execute = api.lib.dnnl_primitive_execute
+        self._set = api.lib.dnnl_memory_set_data_handle
+        # On the CPU execute returns when the work is done, unless a runtime defers it.
+        self._waits = api.library.runtime not in ("OpenMP", "sequential")
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
 
-    def run(self, tensors: Mapping[str, Array]) -> None:
-        """Execute on canonical views by role; returns when the results are written."""
-        block = self._pool.acquire(self.workspace_bytes)
-        try:
-            base = _address(block)
-            addresses = {}
-            for role, array in tensors.items():
-                converted = self._converted.get(role)
-                if converted is None:
-                    addresses[role] = _address(array)
-                    continue
-                addresses[role] = base + converted.offset
-                if role not in self._results:
-                    widen_into(converted.view(block), array)
-            self._run_steps(addresses, base)
-            for role in self._results & self._converted.keys():
-                round_into(tensors[role], self._converted[role].view(block))
-        finally:
-            self._pool.release(block)
+    def run(self, pointers: Sequence[Any], block: Block | None = None) -> None:
+        """Execute on the operands' addresses; returns when the results are written.
 
-    def _run_steps(self, addresses: dict[str, int], base: int) -> None:
-        api, lib = self._api, self._api.lib
+        Parameters
+        ----------
+        pointers : sequence of cffi pointer
+            One an operand, not owning what it points to.
+        block : ndarray, optional
+            The workspace, where the caller has put something into it.
+        """
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(api, self._buffers, self.steps)
-        for memory, buffer in zip(frame.memories, self._buffers, strict=True):
-            address = base + buffer.offset if buffer.role is None else addresses[buffer.role]
-            pointer = api.ffi.cast("void *", address)
-            api.check(
-                "dnnl_memory_set_data_handle", lib.dnnl_memory_set_data_handle(memory, pointer)
-            )
-        for step, arguments in zip(self.steps, frame.arguments, strict=True):
-            status = lib.dnnl_primitive_execute(
-                step.primitive, frame.stream, len(arguments), arguments
-            )
-            api.check("dnnl_primitive_execute", status, step.name)
-        api.check("dnnl_stream_wait", lib.dnnl_stream_wait(frame.stream))
+            frame = _Frame(self._api, self)
+        borrowed = None
+        try:
+            if block is not None:
+                self._place(frame, block)
+                frame.block = None
+            elif frame.block is None:
+                block = pool.acquire(self.workspace_bytes)
+                self._place(frame, block)
+                if self.keeps_workspace:
+                    frame.block = block
+                else:
+                    borrowed = block
+            last = frame.last
+            for index, pointer in enumerate(pointers):
+                if last[index] != pointer:
+                    last[index] = None
+                    for memory in frame.operands[index]:
+                        status = self._set(memory, pointer)
+                        if status:
+                            self._api.check("dnnl_memory_set_data_handle", status)
+                    last[index] = pointer
+            execute, stream = self._execute, frame.stream
+            for number, (primitive, count, arguments) in enumerate(frame.calls):
+                status = execute(primitive, stream, count, arguments)
+                if status:
+                    self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
+            if self._waits:
+                self._api.check("dnnl_stream_wait", self._api.lib.dnnl_stream_wait(frame.stream))
+        finally:
+            if borrowed is not None:
+                pool.release(borrowed)
         self._frames.append(frame)
 
+    def _place(self, frame: _Frame, block: Block) -> None:
+        """Point the workspace's memory objects into ``block``."""
+        ffi = self._api.ffi
+        base = address_of(block)
+        for memory, offset in frame.workspace:
+            pointer = ffi.cast("char *", base + offset)
+            self._api.check("dnnl_memory_set_data_handle", self._set(memory, pointer))
 
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    def bringing(self, operand: str) -> Step | None:
+        """Return the step that reorders an input and does nothing else, if there is one."""
+        number = self.operands.index(operand)
+        return next((step for step in self.steps if step.brings == number), None)
+
+    def without(self, step: Step) -> Program:
+        """Return a program that takes what ``step`` would bring as its operand."""
+        (_, source), (_, target) = step.arguments[:2]
+        buffers = list(self.buffers)
+        number = buffers[source].operand
+        buffers[source] = Buffer(buffers[source].desc, None, 0)
+        buffers[target] = replace(buffers[target], operand=number)
+        steps = [other for other in self.steps if other is not step]
+        return Program(self._api, self.operands, buffers, steps, self.workspace_bytes)

@@ -1,4 +1,4 @@
-"""Formulations: other problems with the same result, for what oneDNN cannot run as it is."""
+"""Formulations: other problems with the same result, for speed and for what oneDNN refuses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import numpy.typing as npt
 from ..problem import Direction, Problem, TensorLayout
 from ..rounding import sum_into_bias
 
-__all__ = ["Formulation", "formulate"]
+__all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
 Array = npt.NDArray[Any]
+
+# direct: the family's own primitive. exchanged: a transposed problem on the convolution
+# primitives, src and dst exchanged. sliced: a 1x1 kernel with strides, transposed or not,
+# as a convolution without them on every stride-th element.
+FORMULATIONS = ("direct", "exchanged", "sliced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,9 @@ class Formulation:
     asked, problem : Problem
     roles : dict
         For each role of ``problem``, the role of the tensor in ``asked``.
-    tail : tuple of int
-        For each spatial axis, elements at the end of the side that strides step over
-        which no window touches and which oneDNN would not accept.
+    window : tuple of slice
+        For each spatial axis, what the primitive sees of the side that strides step over.
+        It begins at the first element, so that addresses stay what they are.
     bias_apart : bool
         Whether the bias gradient is summed outside the primitive.
     """
@@ -35,38 +40,48 @@ class Formulation:
     asked: Problem
     problem: Problem
     roles: dict[str, str]
-    tail: tuple[int, ...]
+    window: tuple[slice, ...]
     bias_apart: bool
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the primitive leaves elements of the result unwritten."""
+        stepped = _stepped(self.asked)
+        if self.asked.result_name != stepped:
+            return False
+        layout: TensorLayout = getattr(self.asked, stepped)
+        sizes = layout.shape[2:]
+        return any(s.indices(n) != (0, n, 1) for s, n in zip(self.window, sizes, strict=True))
+
+    @property
+    def needs_preparation(self) -> bool:
+        return self.bias_apart or self.is_partial
 
     def prepare(self, tensors: Mapping[str, Array]) -> None:
         """Do the part of the work that the primitive does not."""
         asked = self.asked
         if self.bias_apart:
             sum_into_bias(tensors["bias"], tensors["dst"])
-        if any(self.tail) and asked.result_name == _stepped(asked):
-            result, bias = tensors[asked.result_name], tensors.get("bias")
-            fill: Any = 0
-            if bias is not None:
-                fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
-            for axis, tail in enumerate(self.tail):
-                if tail:
-                    where = (slice(None),) * (axis + 2) + (slice(-tail, None),)
-                    result[where] = fill
+        if not self.is_partial:
+            return
+        result, bias = tensors[asked.result_name], tensors.get("bias")
+        fill: Any = 0
+        if bias is not None:
+            fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
+        if any(step.step not in (None, 1) for step in self.window):
+            result[...] = fill
+            return
+        for axis, step in enumerate(self.window):
+            where = (slice(None),) * (axis + 2) + (slice(step.stop, None),)
+            result[where] = fill
 
-    def operands(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the views of ``problem``, given those of ``asked``; both by role."""
-        operands = {}
-        for role, asked_role in self.roles.items():
-            layout = getattr(self.problem, role)
-            if layout is None:
-                continue
-            array = tensors[asked_role]
-            if role == "weights" and self.problem.transposed != self.asked.transposed:
-                array = array.swapaxes(1, 2)
-            if array.shape != layout.shape:
-                array = array[tuple(slice(extent) for extent in layout.shape)]
-            operands[role] = array
-        return operands
+    def seen(self, role: str, array: Array) -> Array:
+        """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
+        if role == "weights" and self.problem.transposed != self.asked.transposed:
+            return array.swapaxes(1, 2)
+        if self.roles[role] == _stepped(self.asked):
+            return array[(slice(None), slice(None), *self.window)]
+        return array
 
 
 def _stepped(problem: Problem) -> str:
@@ -74,31 +89,79 @@ def _stepped(problem: Problem) -> str:
     return "dst" if problem.transposed else "src"
 
 
-def formulate(asked: Problem, compute_dtype: str, *, as_convolution: bool) -> Formulation:
-    """Return ``asked`` in a form that oneDNN's primitives take.
+def _window(asked: Problem, formulation: str) -> tuple[slice, ...] | None:
+    """Return what the primitive sees of the stepped side, None if the formulation does not apply.
 
     A tail of a whole stride or more (output_padding >= stride, which dilation allows) is
-    cut off: oneDNN wants ``pads_end > -stride``. Tensors of another data type become
-    dense ones of ``compute_dtype``.
+    cut off: oneDNN wants ``pads_end > -stride``.
     """
-    problem = asked
-    tail = tuple(
-        -end if end <= -stride else 0
-        for end, stride in zip(asked.pads_end, asked.strides, strict=True)
+    layout: TensorLayout = getattr(asked, _stepped(asked))
+    sizes = layout.shape[2:]
+    if formulation != "sliced":
+        return tuple(
+            slice(0, size + end if end <= -stride else size)
+            for size, end, stride in zip(sizes, asked.pads_end, asked.strides, strict=True)
+        )
+    sliceable = (
+        all(extent == 1 for extent in asked.kernel)
+        and any(stride > 1 for stride in asked.strides)
+        and not any(asked.pads_begin)
+        and all(end <= 0 for end in asked.pads_end)
     )
-    bias_apart = False
-    if any(tail):
-        stepped = _stepped(asked)
-        layout: TensorLayout = getattr(asked, stepped)
-        minibatch, channels, *spatial = layout.shape
-        shape = (minibatch, channels, *(s - t for s, t in zip(spatial, tail, strict=True)))
-        ends = tuple(0 if t else end for t, end in zip(tail, asked.pads_end, strict=True))
-        cut: dict[str, Any] = {stepped: TensorLayout(shape, layout.strides), "pads_end": ends}
-        problem = replace(problem, **cut)
-        # A transposed weights gradient's bias sums all of dst, the tail too.
-        bias_apart = asked.direction is Direction.BACKWARD_WEIGHTS and asked.transposed
+    if not sliceable:
+        return None
+    return tuple(
+        slice(0, size + end, stride)
+        for size, end, stride in zip(sizes, asked.pads_end, asked.strides, strict=True)
+    )
+
+
+def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
+    steps = [step.indices(size) for step, size in zip(window, layout.shape[2:], strict=True)]
+    counts = [len(range(*step)) for step in steps]
+    strides = [s * step for s, (_, _, step) in zip(layout.strides[2:], steps, strict=True)]
+    return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
+
+
+def formulate(
+    asked: Problem, compute_dtype: str, formulation: str = "direct"
+) -> Formulation | None:
+    """Return ``asked`` in a form that oneDNN's primitives take, None if there is no such form.
+
+    Parameters
+    ----------
+    asked : Problem
+    compute_dtype : str
+        Tensors of another data type become dense ones of this type.
+    formulation : str
+        One of `FORMULATIONS`.
+    """
+    window = _window(asked, formulation)
+    if window is None:
+        return None
+    exchange = asked.transposed and formulation != "direct"
+    if exchange and asked.result_name == "dst" and asked.bias is not None:
+        return None  # the bias belongs to what would be a convolution's src
+    if formulation == "exchanged" and not exchange:
+        return None
+    stepped = _stepped(asked)
+    layout: TensorLayout = getattr(asked, stepped)
+    changes: dict[str, Any] = {stepped: _seen(layout, window)}
+    if formulation == "sliced":
+        ones, none = (1,) * len(window), (0,) * len(window)
+        changes |= {"strides": ones, "dilations": ones, "pads_begin": none, "pads_end": none}
+    else:
+        sizes = layout.shape[2:]
+        changes["pads_end"] = tuple(
+            end + size - step.stop
+            for end, size, step in zip(asked.pads_end, sizes, window, strict=True)
+        )
+    cut = changes[stepped].shape != layout.shape
+    problem = replace(asked, **changes)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
-    if as_convolution and asked.transposed:
+    # A transposed weights gradient's bias sums all of dst, the tail too.
+    bias_apart = cut and asked.direction is Direction.BACKWARD_WEIGHTS and asked.transposed
+    if exchange:
         problem = problem.as_convolution()
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
         bias_apart = True
@@ -112,4 +175,4 @@ def formulate(asked: Problem, compute_dtype: str, *, as_convolution: bool) -> Fo
             if (layout := getattr(problem, role)) is not None
         }
         problem = replace(problem, dtype=compute_dtype, **dense)
-    return Formulation(asked, problem, roles, tail, bias_apart)
+    return Formulation(asked, problem, roles, window, bias_apart)

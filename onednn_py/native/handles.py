@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from ..errors import OneDNNError, OneDNNMemoryError
 from .declarations import ffi, text_of
 from .library import Library
@@ -26,6 +28,7 @@ class Api:
         self.library = library
         self.lib = library.lib
         self.ffi = ffi()
+        self._from_buffer = self.ffi.from_buffer
         self._statuses = {
             value: name.removeprefix("dnnl_")
             for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
@@ -33,16 +36,7 @@ class Api:
         self.engine = self._create(
             "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
         )
-        self.attributes = self._create(
-            "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
-        )
-        # The library's own scratchpad ties a primitive to the thread that created it.
-        self.check(
-            "dnnl_primitive_attr_set_scratchpad_mode",
-            self.lib.dnnl_primitive_attr_set_scratchpad_mode(
-                self.attributes, self.lib.dnnl_scratchpad_mode_user
-            ),
-        )
+        self._attributes = {"strict": self._attributes_of("strict")}
 
     def check(self, function: str, status: int, detail: str = "") -> None:
         """Raise OneDNNError unless ``status`` is success."""
@@ -87,7 +81,32 @@ class Api:
             destroy="memory_desc",
         )
 
-    def primitive_desc(self, function: str, *arguments: Any) -> Handle:
+    def _attributes_of(self, fpmath_mode: str) -> Handle:
+        made = self._create(
+            "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
+        )
+        # The library's own scratchpad ties a primitive to the thread that created it.
+        self.check(
+            "dnnl_primitive_attr_set_scratchpad_mode",
+            self.lib.dnnl_primitive_attr_set_scratchpad_mode(
+                made, self.lib.dnnl_scratchpad_mode_user
+            ),
+        )
+        if fpmath_mode != "strict":
+            mode = getattr(self.lib, f"dnnl_fpmath_mode_{fpmath_mode}")
+            self.check(
+                "dnnl_primitive_attr_set_fpmath_mode",
+                self.lib.dnnl_primitive_attr_set_fpmath_mode(made, mode),
+            )
+        return made
+
+    def attributes(self, fpmath_mode: str) -> Handle:
+        """Primitive attributes: a scratchpad of the caller's, and a floating-point mode."""
+        if fpmath_mode not in self._attributes:
+            self._attributes[fpmath_mode] = self._attributes_of(fpmath_mode)
+        return self._attributes[fpmath_mode]
+
+    def primitive_desc(self, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Handle:
         """Primitive descriptor by ``dnnl_<function>_primitive_desc_create(engine, ...)``.
 
         Raises
@@ -101,7 +120,7 @@ class Api:
             name,
             self.engine,
             *arguments,
-            self.attributes,
+            self.attributes(fpmath_mode),
             destroy="primitive_desc",
         )
 
@@ -113,7 +132,7 @@ class Api:
             self.engine,
             target,
             self.engine,
-            self.attributes,
+            self.attributes("strict"),
             destroy="primitive_desc",
         )
 
@@ -171,6 +190,46 @@ class Api:
             self.ffi.NULL,
             destroy="memory",
         )
+
+    def pointer(self, array: npt.NDArray[Any]) -> Any:
+        """Address of an array's first element, as a pointer that does not own it."""
+        try:
+            return self._from_buffer(array) + 0  # type: ignore[call-overload]
+        except (ValueError, TypeError, BufferError):
+            # bfloat16 has no buffer, a strided array none that cffi takes.
+            return self.ffi.cast("char *", array.__array_interface__["data"][0])
+
+    def layout_name(self, desc: Handle) -> str:
+        """Layout in the manner of oneDNN's tags: axes from the outermost in, then blocks.
+
+        Axis a is the first; a capital stands for an axis that is blocked as well.
+        """
+        dims, strides, blocks, indices = (self.ffi.new("const dnnl_dims_t **") for _ in range(4))
+        count = self.ffi.new("int *")
+        for query, result in (
+            ("dims", dims),
+            ("strides", strides),
+            ("inner_nblks_s32", count),
+            ("inner_blks", blocks),
+            ("inner_idxs", indices),
+        ):
+            what = getattr(self.lib, f"dnnl_query_{query}")
+            if self.lib.dnnl_memory_desc_query(desc, what, result):
+                return "opaque"
+        rank = self.ndims(desc)
+        inner = [(int(blocks[0][0][i]), int(indices[0][0][i])) for i in range(count[0])]
+        blocked = {axis for _, axis in inner}
+        order = sorted(range(rank), key=lambda axis: (-int(strides[0][0][axis]), axis))
+        letters = [chr(ord("A" if axis in blocked else "a") + axis) for axis in order]
+        return "".join(letters) + "".join(f"{size}{chr(ord('a') + axis)}" for size, axis in inner)
+
+    def ndims(self, desc: Handle) -> int:
+        count = self.ffi.new("int *")
+        self.check(
+            "dnnl_memory_desc_query",
+            self.lib.dnnl_memory_desc_query(desc, self.lib.dnnl_query_ndims_s32, count),
+        )
+        return int(count[0])
 
     def dims(self, numbers: Sequence[int]) -> Any:
         return self.ffi.new("dnnl_dims_t", list(numbers))

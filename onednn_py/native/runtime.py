@@ -1,4 +1,4 @@
-"""The library in use and what belongs to it: engine, workspaces, threads, forked children.
+"""The library in use and what belongs to it: engine, threads, forked children.
 
 GNU OpenMP deadlocks in a forked child that enters a parallel region after its parent
 used one. A child therefore computes on one thread, with primitives of its own: those
@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 
+from ..config import wanted_threads
 from .handles import Api
 from .library import Library, library, reset_lock
-from .workspace import WorkspacePool
+from .openmp import OpenMP, find_openmp
 
-__all__ = ["Runtime", "generation", "is_forked", "runtime", "started_runtime", "threads"]
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """An engine on the library in use, and the workspaces for its executions."""
-
-    api: Api
-    pool: WorkspacePool
+__all__ = ["generation", "gives_threads_back", "is_forked", "runtime", "threads"]
 
 
 _lock = threading.Lock()
-_runtime: Runtime | None = None
+_runtime: Api | None = None
 _generation = 0
+_openmp: OpenMP | None = None
+_openmp_of: Library | None = None
 
 
-def runtime() -> Runtime:
-    """Return the runtime, opening the library at the first call.
+def runtime() -> Api:
+    """Return the library in use, on its engine, opening the library at the first call.
 
     Raises
     ------
@@ -43,12 +37,7 @@ def runtime() -> Runtime:
         opened = library()
         with _lock:
             if _runtime is None:
-                _runtime = Runtime(Api(opened), WorkspacePool())
-    return _runtime
-
-
-def started_runtime() -> Runtime | None:
-    """Return the runtime if a call has started it."""
+                _runtime = Api(opened)
     return _runtime
 
 
@@ -62,21 +51,24 @@ def is_forked() -> bool:
 
 
 def threads(opened: Library) -> int:
-    """Return the number of threads that a call on this thread uses.
+    """Return the number of threads that a call on this thread uses, having applied the wish.
 
-    It is asked before every call, because OpenMP keeps the number per thread; in a
-    forked child it is also set, on the runtime that libdnnl itself is linked to.
+    It is asked before every call, because OpenMP keeps the number per thread. A forked
+    child gets 1, on the runtime that libdnnl itself is bound to.
     """
+    global _openmp, _openmp_of
     if not opened.uses_openmp:
         return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
-    try:
-        if is_forked():
-            opened.lib.omp_set_num_threads(1)
-            return 1
-        return int(opened.lib.omp_get_max_threads())
-    except AttributeError:
-        # Windows finds functions in a library itself only, not in what it is linked to.
+    if _openmp_of is not opened:
+        _openmp, _openmp_of = find_openmp(opened), opened
+    if _openmp is None:
         return os.cpu_count() or 1
+    return _openmp.threads(1 if _generation else wanted_threads())
+
+
+def gives_threads_back() -> bool:
+    """Whether the calling thread has a number of threads from here that may have to change."""
+    return _openmp is not None and _openmp.is_touched
 
 
 def _after_fork_in_child() -> None:

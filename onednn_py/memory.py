@@ -1,0 +1,164 @@
+"""Memory that is used again: blocks for results and for what an execution needs besides.
+
+A fresh page costs more than the arithmetic on it, so blocks go back to a pool: workspaces
+when their execution ends, results when the last array on them is gone, never before.
+Large blocks are aligned to huge pages and, on Linux, advised as such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+from collections import deque
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ALIGNMENT", "Block", "Pool", "aligned", "pool"]
+
+# A cache line, and the widest vector that oneDNN loads.
+ALIGNMENT = 64
+
+# Results below this come from NumPy: its own allocator keeps small blocks.
+SMALLEST_LEASE = 2**16
+
+HUGE_PAGE = 2**21
+
+Block = npt.NDArray[np.uint8]
+
+
+def aligned(nbytes: int) -> int:
+    """Round up to a multiple of `ALIGNMENT`."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _size_class(nbytes: int) -> int:
+    """Round up by an eighth at the most, so that similar sizes share blocks."""
+    step = max(4096, 1 << max(0, nbytes.bit_length() - 4))
+    return -(-nbytes // step) * step
+
+
+def _allocate(nbytes: int) -> Block:
+    slack = HUGE_PAGE if nbytes >= HUGE_PAGE else ALIGNMENT
+    raw: npt.NDArray[Any]
+    if nbytes >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            # Private: a forked child must not write into its parent's results.
+            mapped = mmap.mmap(-1, nbytes + slack, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise MemoryError(f"cannot allocate {nbytes} bytes: {error}") from None
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            mapped.madvise(mmap.MADV_HUGEPAGE)
+        raw = np.frombuffer(mapped, np.uint8)
+    else:
+        raw = np.empty(nbytes + slack, np.uint8)
+    start = -raw.__array_interface__["data"][0] % slack
+    return raw[start : start + nbytes]
+
+
+class _Lease:
+    """What an array on a pooled block is based on; its end gives the block back."""
+
+    __slots__ = ("__array_interface__", "_block", "_owner")
+
+    def __init__(self, owner: Pool, block: Block) -> None:
+        self._owner, self._block = owner, block
+        self.__array_interface__ = block.__array_interface__
+
+    def __del__(self) -> None:
+        self._owner.release(self._block)
+
+
+class Pool:
+    """Idle blocks, bounded in bytes; the longest unused go first.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes of idle blocks kept at the most.
+    """
+
+    def __init__(self, limit: int = 2**30) -> None:
+        self._limit = limit
+        self._reserved = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, the lock too: for a child process, whose locks may be held."""
+        self._lock = threading.Lock()
+        self._idle: list[Block] = []
+        self._idle_bytes = 0
+        # Blocks come back from destructors, which may run while this thread holds the lock.
+        self._returned: deque[Block] = deque()
+
+    def acquire(self, nbytes: int) -> Block:
+        """Return a block of at least ``nbytes``, aligned to `ALIGNMENT`, with anything in it."""
+        size = _size_class(nbytes)
+        with self._lock:
+            self._collect()
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index].nbytes == size:
+                    block = self._idle.pop(index)
+                    self._idle_bytes -= size
+                    return block
+        return _allocate(size)
+
+    def release(self, block: Block) -> None:
+        """Give a block back once nothing uses it any more."""
+        self._returned.append(block)
+        # Whoever holds the lock collects when it is done with its own business, or the next does.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._collect()
+            finally:
+                self._lock.release()
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return an uninitialised C-contiguous array whose memory comes back by itself."""
+        nbytes = prod(shape) * dtype.itemsize
+        if nbytes < SMALLEST_LEASE:
+            return np.empty(shape, dtype)
+        lease = _Lease(self, self.acquire(nbytes))
+        return np.ndarray(shape, dtype, np.asarray(lease))
+
+    def set_limit(self, limit: int) -> None:
+        with self._lock:
+            self._limit = limit
+            self._collect()
+
+    def reserve(self, nbytes: int) -> None:
+        """Say what others hold of the limit."""
+        with self._lock:
+            self._reserved = nbytes
+            self._collect()
+
+    def clear(self) -> None:
+        """Free what is idle."""
+        with self._lock:
+            self._returned.clear()
+            self._idle.clear()
+            self._idle_bytes = 0
+
+    @property
+    def idle_bytes(self) -> int:
+        with self._lock:
+            self._collect()
+            return self._idle_bytes
+
+    def _collect(self) -> None:
+        while self._returned:
+            block = self._returned.popleft()
+            self._idle.append(block)
+            self._idle_bytes += block.nbytes
+        while self._idle and self._idle_bytes > self._limit - self._reserved:
+            self._idle_bytes -= self._idle.pop(0).nbytes
+
+
+pool = Pool()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.reset)

@@ -1,0 +1,214 @@
+"""Tune: time the candidates of a problem and keep the fastest that computes the same.
+
+Every candidate runs on the same arrays of small integers. Sums of these are exact in
+float32 whatever their order, so that a candidate must agree with the heuristic choice to
+the last bit before it is trusted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import DTYPES
+from ..errors import OneDNNError
+from ..memory import pool
+from ..problem import Choice, Problem, TensorLayout
+from .handles import Api
+from .plan import NativePlan
+from .selection import build_plan, candidates
+
+__all__ = ["DEFAULT_BUDGET", "Measured", "measure"]
+
+_log = logging.getLogger("onednn_py")
+
+Array = npt.NDArray[Any]
+
+DEFAULT_BUDGET = 4.0  # seconds for one problem
+
+LARGEST_INTEGER = 2
+
+# A candidate this many times slower than the best so far is not measured any further.
+CLEARLY_BEHIND = 1.3
+LEAST_RUNS, MOST_RUNS = 3, 15
+FINALISTS = 4
+FINAL_ROUNDS = 9
+
+# What a candidate must gain to be preferred to the heuristic choice: less is noise.
+LEAST_GAIN = 1.01
+
+# Two measurements at once would disturb each other.
+_measuring = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found out about a problem.
+
+    Attributes
+    ----------
+    plan : NativePlan
+        Of the fastest choice.
+    microseconds, heuristic_microseconds : float
+        Medians of one execution, of the choice and of the heuristic one, run alternately.
+    timings : tuple of (str, float)
+        Candidates and their medians in microseconds, fastest first.
+    """
+
+    plan: NativePlan
+    microseconds: float
+    heuristic_microseconds: float
+    timings: tuple[tuple[str, float], ...]
+
+
+def measure(api: Api, problem: Problem, budget: float = DEFAULT_BUDGET) -> Measured:
+    """Return the fastest plan of a problem.
+
+    Parameters
+    ----------
+    api : Api
+    problem : Problem
+    budget : float
+        Seconds after which no further candidate is tried.
+
+    Raises
+    ------
+    OneDNNError
+        If oneDNN has no implementation at all; a candidate that fails is passed over.
+    """
+    with _measuring:
+        return _measure(api, problem, budget)
+
+
+class _Runner:
+    """A plan and its executions' times."""
+
+    def __init__(self, plan: NativePlan, tensors: dict[str, Array]) -> None:
+        self.plan = plan
+        self.times: list[float] = []
+        if plan.needs_arrays:
+            self._run: Callable[[], None] = lambda: plan.execute(tensors)
+        else:
+            pointers = plan.pointers([tensors[name] for name in plan.operands])
+            self._run = lambda: plan.run(pointers)
+
+    def run(self) -> float:
+        begin = time.perf_counter()
+        self._run()
+        elapsed = time.perf_counter() - begin
+        self.times.append(elapsed)
+        return elapsed
+
+    def warm_up(self) -> None:
+        self._run()
+
+    @property
+    def microseconds(self) -> float:
+        return median(self.times) * 1e6
+
+
+def _measure(api: Api, problem: Problem, budget: float) -> Measured:
+    begin = time.perf_counter()
+    tensors = _tensors(problem)
+    results = [tensors[name] for name in _result_names(problem)]
+    heuristic = _Runner(build_plan(api, problem), tensors)
+    heuristic.warm_up()
+    expected = [result.copy() for result in results]
+    best = _race(heuristic, float("inf"))
+    runners = [heuristic]
+    for part in candidates(api, problem):
+        if part.choice == heuristic.plan.choice:
+            continue
+        if time.perf_counter() - begin > budget:
+            _log.info("%s: no time left for further candidates", problem.operation)
+            break
+        try:
+            runner = _Runner(NativePlan(api, part), tensors)
+            for result in results:
+                result.fill(0)
+            runner.warm_up()
+        except OneDNNError as error:
+            _log.info("%s: %s fails: %s", problem.operation, described(part.choice), error)
+            continue
+        if not all(map(np.array_equal, results, expected)):
+            _log.warning(
+                "%s: %s computes something else: passed over",
+                problem.operation, described(part.choice),
+            )  # fmt: skip
+            continue
+        best = min(best, _race(runner, best))
+        runners.append(runner)
+    runners.sort(key=lambda runner: min(runner.times))
+    finalists = list(dict.fromkeys([*runners[:FINALISTS], heuristic]))
+    for runner in finalists:
+        runner.times.clear()
+    for _ in range(FINAL_ROUNDS):
+        for runner in finalists:
+            runner.run()
+    winner = min(finalists, key=lambda runner: runner.microseconds)
+    if winner.microseconds * LEAST_GAIN > heuristic.microseconds:
+        winner = heuristic
+    timings = sorted(((described(r.plan.choice), r.microseconds) for r in runners), key=_time)
+    winner.plan.timings = tuple(timings)
+    return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
+
+
+def _time(timing: tuple[str, float]) -> float:
+    return timing[1]
+
+
+def _race(runner: _Runner, best: float) -> float:
+    """Run a candidate until it is known well enough or clearly behind; return its least time."""
+    for count in range(MOST_RUNS):
+        runner.run()
+        least = min(runner.times)
+        if least > CLEARLY_BEHIND * best or (count + 1 >= LEAST_RUNS and sum(runner.times) > 0.02):
+            break
+    return min(runner.times)
+
+
+def _result_names(problem: Problem) -> list[str]:
+    names = [problem.result_name]
+    if problem.result_name == "weights" and problem.bias is not None:
+        names.append("bias")
+    return names
+
+
+def _tensors(problem: Problem) -> dict[str, Array]:
+    """Arrays of the problem's layouts, by role, filled with small integers."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for role in ("src", "weights", "dst", "bias"):
+        layout: TensorLayout | None = getattr(problem, role)
+        if layout is None:
+            continue
+        dtype = DTYPES[problem.dtype]
+        extent = 1 + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
+        flat = pool.empty((extent,), dtype)
+        if role in _result_names(problem):
+            flat.fill(0)
+        else:
+            numbers = rng.integers(-LARGEST_INTEGER, LARGEST_INTEGER + 1, 2**16, np.int8)
+            for first in range(0, extent, numbers.size):
+                part = flat[first : first + numbers.size]
+                part[...] = numbers[: part.size]
+        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
+        made[role] = np.ndarray(layout.shape, dtype, flat, 0, strides)
+    return made
+
+
+def described(choice: Choice) -> str:
+    """Return a choice in one line."""
+    notes = [choice.implementation or "first"]
+    if choice.formulation != "direct":
+        notes.append(choice.formulation)
+    notes.append(f"activations {choice.activations}, weights {choice.weights}")
+    return ", ".join([*notes, choice.compute_dtype])
