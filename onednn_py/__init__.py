@@ -20,7 +20,7 @@ from .errors import (
 )
 from .graph import run_op
 from .graph_files import load_graph
-from .information import get_num_threads, info
+from .information import info
 from .ops import (
     Gradients,
     conv_transpose,
@@ -34,6 +34,7 @@ from .ops import (
     convolution_backward_weights,
 )
 from .planning import Plan, cache_clear, cache_info, plan, set_cache_limit
+from .threads import get_num_threads, num_threads, set_num_threads
 
 __all__ = [
     "AttributeValueError",
@@ -62,9 +63,11 @@ __all__ = [
     "get_num_threads",
     "info",
     "load_graph",
+    "num_threads",
     "plan",
     "run_op",
     "set_cache_limit",
+    "set_num_threads",
     "use_backend",
     "use_effort",
     "use_fpmath_mode",

@@ -7,10 +7,12 @@ it, never at import.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import SupportsIndex
 
 from .errors import AttributeValueError
 
@@ -18,18 +20,24 @@ __all__ = [
     "BACKENDS",
     "EFFORTS",
     "FPMATH_MODES",
+    "MOST_THREADS",
+    "checked_threads",
     "current_backend",
     "current_effort",
     "current_fpmath_mode",
     "explicit_library",
+    "set_threads",
     "use_backend",
     "use_effort",
     "use_fpmath_mode",
+    "use_threads",
+    "wanted_threads",
 ]
 
 BACKENDS = ("auto", "onednn", "numpy")
 EFFORTS = ("heuristic", "measure")
 FPMATH_MODES = ("strict", "bf16", "tf32", "f16", "any")
+MOST_THREADS = 1024
 
 
 class _Setting:
@@ -178,6 +186,51 @@ def use_fpmath_mode(mode: str) -> Iterator[None]:
     """
     with _fpmath_mode.use(mode):
         yield
+
+
+_threads: int | None = None
+_threads_here: ContextVar[int | None] = ContextVar("onednn_py_threads", default=None)
+
+
+def checked_threads(number: SupportsIndex, origin: str) -> int:
+    """Return a number of threads as an int.
+
+    Raises
+    ------
+    AttributeValueError
+        If it is no integer from 1 to 1024.
+    """
+    try:
+        # True is a flag that went astray, not a number.
+        checked = 0 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        checked = 0
+    if not 0 < checked <= MOST_THREADS:
+        raise AttributeValueError(
+            f"{origin}: expected an integer from 1 to {MOST_THREADS}, got {number!r}"
+        )
+    return checked
+
+
+def wanted_threads() -> int | None:
+    """Return the number of threads asked for, None if nobody has asked."""
+    return _threads_here.get() or _threads
+
+
+def set_threads(number: int) -> None:
+    """Ask for a number of threads in the whole process; a block's number goes before it."""
+    global _threads
+    _threads = number
+
+
+@contextmanager
+def use_threads(number: int) -> Iterator[None]:
+    """Ask for a number of threads inside the ``with`` block, in this context."""
+    token = _threads_here.set(number)
+    try:
+        yield
+    finally:
+        _threads_here.reset(token)
 
 
 def explicit_library() -> str | None:

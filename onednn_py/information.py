@@ -10,12 +10,14 @@ import cffi
 import ml_dtypes
 import numpy as np
 
+from . import wisdom
 from .errors import LibraryNotFoundError
 from .native.library import library, rejections
 from .native.runtime import threads
 from .native.support import support
+from .threads import get_num_threads
 
-__all__ = ["get_num_threads", "info", "package_version"]
+__all__ = ["get_num_threads", "info", "machine_here", "package_version"]
 
 
 def package_version() -> str:
@@ -26,12 +28,16 @@ def package_version() -> str:
         return "unknown (not installed)"
 
 
-def get_num_threads() -> int:
-    """Return the number of threads that a call on this thread uses; 1 without a library."""
+def machine_here() -> wisdom.Machine | None:
+    """Return what wisdom is bound to on this thread, None without a library."""
     try:
-        return threads(library())
+        found = library()
     except LibraryNotFoundError:
-        return 1
+        return None
+    return wisdom.Machine(found.version_text, found.hash, found.cpu_isa, threads(found))
+
+
+wisdom.identify_by(machine_here)
 
 
 def info() -> dict[str, Any]:
@@ -69,7 +75,7 @@ def info() -> dict[str, Any]:
         "hash": found.hash if found else None,
         "cpu_isa": found.cpu_isa if found else None,
         "runtime": found.runtime if found else None,
-        "threads": threads(found) if found else 1,
+        "threads": get_num_threads(),
         "supports": support(found) if found else None,
         "error": error,
         "rejected": [rejection._asdict() for rejection in rejections()],

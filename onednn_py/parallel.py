@@ -16,13 +16,14 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-__all__ = ["available_cpus", "current_threads", "each", "set_threads", "spans", "split"]
+from .config import wanted_threads
+
+__all__ = ["available_cpus", "current_threads", "each", "follow", "spans", "split"]
 
 Item = TypeVar("Item")
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_threads: int | None = None
 _forked = False
 _inside = threading.local()
 
@@ -35,16 +36,18 @@ def available_cpus() -> int:
 
 
 def current_threads() -> int:
-    """Return how many threads a call may use: what was set, or one a CPU; 1 after a fork."""
+    """Return how many threads a call may use.
+
+    What was asked for, else as many as oneDNN on this thread, else one a CPU; 1 after a fork.
+    """
     if _forked:
         return 1
-    return _threads or available_cpus()
+    return wanted_threads() or getattr(_inside, "followed", 0) or available_cpus()
 
 
-def set_threads(number: int | None) -> None:
-    """Set the number of threads that a call may use; None for one a CPU."""
-    global _threads
-    _threads = number
+def follow(number: int) -> None:
+    """Use as many threads as oneDNN does on the calling thread, unless others are asked for."""
+    _inside.followed = number
 
 
 def spans(extent: int, length: int) -> Iterator[slice]:
