@@ -1,0 +1,180 @@
+"""The command ``wisdom``: what measuring has learned, shown, carried to other files, forgotten."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import wisdom
+from ..errors import AttributeValueError, OneDNNPyError
+from ..information import machine_here
+from ..wisdom import Entry, Machine
+from ..wisdom.files import Contents, merge_into, read
+
+__all__ = ["add_parser", "run"]
+
+DESCRIPTION = """What measuring has learned about the fastest way to compute a problem. It is
+bound to the version and build of oneDNN, the CPU's instruction set and the number of threads.
+The default file is the user's own; ONEDNN_PY_WISDOM names another."""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "wisdom",
+        help="show, export, import or forget what measuring has learned",
+        description=DESCRIPTION,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, function, summary in (
+        ("show", _show, "list problems, choices and gains"),
+        ("export", _export, "add the default file's wisdom to another file"),
+        ("import", _import, "add another file's wisdom to the default file"),
+        ("forget", _forget, "delete the default file"),
+    ):
+        action = actions.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        if name == "show":
+            action.add_argument("file", nargs="?", type=Path, help="instead of the default file")
+        elif name != "forget":
+            action.add_argument("file", type=Path, metavar="FILE")
+        action.add_argument("--json", action="store_true", help="print JSON")
+        action.set_defaults(run=run, function=function)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    function: Callable[[argparse.Namespace], None] = arguments.function
+    try:
+        function(arguments)
+    except OSError as error:
+        print(f"onednn-py wisdom {arguments.action}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    path = arguments.file or _default_file()
+    contents = _read(path, may_be_missing=arguments.file is None)
+    here = machine_here()
+    mine = {problem: entry for (one, problem), entry in contents.entries.items() if one == here}
+    others = Counter(machine for machine, _ in contents.entries if machine != here)
+    if arguments.json:
+        _print_json(path, here, mine, others)
+        return
+    print(path)
+    print(f"{here or 'no oneDNN library'}: {_counted(len(mine), 'problem')}")
+    for line in _table(mine):
+        print(line)
+    for machine, count in others.items():
+        print(f"for {machine}: {_counted(count, 'problem')}")
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    _copy(_default_file(), arguments.file, arguments)
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    default = _default_file()
+    default.parent.mkdir(parents=True, exist_ok=True)
+    _copy(arguments.file, default, arguments)
+
+
+def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
+    entries = _read(source).entries
+    if not entries:
+        raise AttributeValueError(f"{source} holds no wisdom")
+    here = machine_here()
+    total = merge_into(target, entries, {})
+    count = sum(machine == here for machine, _ in entries)
+    if arguments.json:
+        facts = {"path": str(target), "added": len(entries), "for_here": count, "entries": total}
+        print(json.dumps(facts, indent=2))
+    else:
+        print(f"{target}: {_counted(len(entries), 'problem')} added, {count} of them for here")
+
+
+def _forget(arguments: argparse.Namespace) -> None:
+    path = _default_file()
+    count = len(_read(path, may_be_missing=True).entries)
+    if path.exists():
+        wisdom.forget(path)
+    if arguments.json:
+        print(json.dumps({"path": str(path), "forgotten": count}, indent=2))
+    else:
+        print(f"{path}: {_counted(count, 'problem')} forgotten")
+
+
+def _default_file() -> Path:
+    path = wisdom.default_path()
+    if path is None:
+        raise OneDNNPyError(f"there is no default file: {wisdom.VARIABLE} is off")
+    return path
+
+
+def _read(path: Path, *, may_be_missing: bool = False) -> Contents:
+    if may_be_missing and not path.exists():
+        return Contents({}, [])
+    contents = read(path)
+    for reason in contents.ignored:
+        print(f"{path}: ignored {reason}", file=sys.stderr)
+    return contents
+
+
+def _print_json(
+    path: Path, here: Machine | None, mine: Mapping[str, Entry], others: Mapping[Machine, int]
+) -> None:
+    facts = {
+        "path": str(path),
+        "machine": here and _fields(here),
+        "entries": [
+            {
+                "problem": problem,
+                "choice": entry.choice,
+                "microseconds": entry.microseconds,
+                "heuristic_microseconds": entry.heuristic_microseconds,
+                "gain": entry.gain,
+            }
+            for problem, entry in sorted(mine.items())
+        ],
+        "others": [{**_fields(machine), "entries": count} for machine, count in others.items()],
+    }
+    print(json.dumps(facts, indent=2))
+
+
+def _fields(machine: Machine) -> dict[str, Any]:
+    return {name: getattr(machine, name) for name in ("version", "hash", "cpu_isa", "threads")}
+
+
+def _table(entries: Mapping[str, Entry]) -> Iterator[str]:
+    if not entries:
+        return
+    heads = ("microseconds", "heuristic", "gain", "problem", "choice")
+    rows = [heads] + [
+        (
+            f"{entry.microseconds:.1f}",
+            f"{entry.heuristic_microseconds:.1f}",
+            f"{entry.gain:.2f}",
+            problem,
+            _choice(entry.choice),
+        )
+        for problem, entry in sorted(entries.items())
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        numbers = "  ".join(f"{row[column]:>{widths[column]}}" for column in range(3))
+        yield f"  {numbers}  {row[3]:{widths[3]}}  {row[4]}"
+
+
+def _choice(choice: Mapping[str, Any]) -> str:
+    """Write a choice in one line: texts as they are, all else as JSON."""
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
+        for name, value in choice.items()
+    )
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
