@@ -1,9 +1,10 @@
 """Native oneDNN to compare with: C++ programs, compiled here once and run on many cases.
 
 The programs link with the very library that the package uses and run with its number of
-threads, so that the same implementation must give the same bits. There are two:
-``"primitives"`` (convolution and deconvolution primitives) and ``"graph"`` (single
-operations of the Graph API); the head of each C++ file says which tokens its cases have.
+threads, so that the same implementation must give the same bits. There are ``"primitives"``
+(convolution and deconvolution primitives), ``"graph"`` (single operations of the Graph API)
+and ``"timing"``, which the benchmark talks to; the head of each C++ file says which tokens its
+cases have.
 
 How to use it::
 
@@ -52,6 +53,8 @@ __all__ = [
     "NativeProgramError",
     "Outcome",
     "Request",
+    "Token",
+    "case_line",
     "known_defect",
     "native_program",
     "run_native",
@@ -59,7 +62,7 @@ __all__ = [
     "sources_folder",
 ]
 
-PROGRAMS = ("graph", "primitives")
+PROGRAMS = ("graph", "primitives", "timing")
 
 Array = npt.NDArray[Any]
 Token = int | str | Sequence[int]
@@ -125,7 +128,7 @@ def native_program(name: str, *, include: Sequence[str] = (), folder: Path | Non
 
     Parameters
     ----------
-    name : {"graph", "primitives"}
+    name : {"graph", "primitives", "timing"}
     include : sequence of str
         Folders of oneDNN's headers. By default they are looked for beside the library, in
         ``sys.prefix``, and where the compiler itself looks.
@@ -262,7 +265,12 @@ def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
                 offsets.append(raw.tell())
                 raw.write(array.tobytes())
             tokens = {**request.tokens, "dt": request.dtype, "inputs_at": offsets}
-            text.write(" ".join(f"{key}={_token(value)}" for key, value in tokens.items()) + "\n")
+            text.write(case_line(tokens) + "\n")
+
+
+def case_line(tokens: Mapping[str, Token]) -> str:
+    """Return tokens as the native programs read them."""
+    return " ".join(f"{key}={_token(value)}" for key, value in tokens.items())
 
 
 def _token(value: Token) -> str:
@@ -335,7 +343,8 @@ def _headers_version(compiler: str, folders: Sequence[str]) -> tuple[int, ...] |
 
 def _digest(source: Path, command: Sequence[str], found: Library) -> str:
     try:
-        texts = [file.read_bytes() for file in (source, source.with_name("cases.hpp"))]
+        headers = sorted(source.parent.glob("*.hpp"))
+        texts = [file.read_bytes() for file in (source, *headers)]
     except OSError as error:
         raise ComparisonUnavailableError(f"the C++ sources are missing: {error}") from None
     return hashlib.sha256(repr((texts, command, found.version, found.hash)).encode()).hexdigest()[

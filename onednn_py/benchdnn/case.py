@@ -148,13 +148,13 @@ class Case:
         backend : {"auto", "onednn", "numpy"}
         """
         function = getattr(ops, self.operation.name)
-        results = function(*inputs, **self._keywords, backend=backend)
+        results = function(*inputs, **self.keywords, backend=backend)
         return results if isinstance(results, tuple) else (results,)
 
     def plan(self, backend: str) -> Plan:
         specs = (TensorSpec(self.shape(role), DTYPES[self.dtype]) for role in self.input_roles)
         function = getattr(ops, self.operation.name)
-        return plan(function, *specs, **self._keywords, backend=backend)
+        return plan(function, *specs, **self.keywords, backend=backend)
 
     def problem(self) -> Problem:
         """Return the case as a Problem with dense tensors."""
@@ -163,13 +163,14 @@ class Case:
         for name, role in operation.tensors.items():
             if role in self.input_roles:
                 tensors[name] = TensorSpec(self.shape(role), DTYPES[self.dtype])
-        arguments = {**self._keywords, "auto_pad": "none"}
+        arguments = {**self.keywords, "auto_pad": "none"}
         bias = arguments.pop("bias", False)
         made = recipe(operation.name, tensors, arguments, bias=bias)
         return made.problem(made.dense_strides())
 
     @cached_property
-    def _keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
+        """Attributes of the function's call, without tensors and backend."""
         d = self.descriptor
         keywords: dict[str, Any] = {
             "strides": d.strides,

@@ -11,7 +11,7 @@ from ..benchdnn.case import Case
 from ..comparison import Request, Token, known_defect, native_program, run_program
 from ..problem import Direction
 
-__all__ = ["NativeRunner"]
+__all__ = ["NativeRunner", "native_tokens"]
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +42,7 @@ class NativeRunner:
         known = known_defect(case.problem())
         if known:
             return None, f"known defect, {known}"
-        request = Request(_tokens(case), case.dtype, tuple(inputs))
+        request = Request(native_tokens(case), case.dtype, tuple(inputs))
         (outcome,) = run_program(self._program, [request], TIMEOUT)
         if outcome.status == "unimplemented":
             return None, outcome.status
@@ -53,7 +53,8 @@ class NativeRunner:
         return arrays, outcome.detail
 
 
-def _tokens(case: Case) -> dict[str, Token]:
+def native_tokens(case: Case) -> dict[str, Token]:
+    """Return what the programs on the primitive API read of a case, without ``dt``."""
     d = case.descriptor
     return {
         "op": d.operation,

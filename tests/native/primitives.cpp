@@ -2,112 +2,27 @@
 // memory layout `any`, the first implementation, reorders from and to the user's layout.
 
 #include <iostream>
-#include <numeric>
 #include <unordered_map>
 
-#include "cases.hpp"
+#include "primitives.hpp"
 
 using dnnl::memory;
 using native::Case;
+using native::engine;
 using native::Inputs;
 using native::Result;
+using native::stream;
 using Outcome = std::pair<std::string, std::vector<Result>>;
 
 namespace {
-
-const dnnl::engine &engine() {
-    static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-    return cpu;
-}
-
-dnnl::stream &stream() {
-    static dnnl::stream in_order(engine());
-    return in_order;
-}
-
-// The strides of a dense tensor whose axes lie in memory in `order`, outermost first.
-memory::dims strides_in_order(const memory::dims &shape, const std::vector<size_t> &order) {
-    memory::dims strides(shape.size());
-    int64_t stride = 1;
-    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-        strides[*axis] = stride;
-        stride *= shape[*axis];
-    }
-    return strides;
-}
-
-// Inserts the spatial axes, which follow the others in every tensor of oneDNN, into `others`, the
-// order in memory of the others.
-std::vector<size_t> with_spatial(std::vector<size_t> others, size_t at, size_t rank) {
-    std::vector<size_t> spatial(rank - others.size());
-    std::iota(spatial.begin(), spatial.end(), others.size());
-    others.insert(others.begin() + at, spatial.begin(), spatial.end());
-    return others;
-}
-
-struct Problem {
-    memory::desc src, weights, bias, dst;
-    memory::dims strides, dilations, pads_begin, pads_end;
-
-    explicit Problem(const Case &task)
-        : strides(task.list("strides"))
-        , dilations(task.list("dilations"))
-        , pads_begin(task.list("pads_begin"))
-        , pads_end(task.list("pads_end")) {
-        const auto type = native::data_type(task);
-        src = activations(task, "ic", "src");
-        dst = activations(task, "oc", "dst");
-        weights = user_weights(task);
-        if (task.number("bias")) bias = memory::desc({task.number("oc")}, type, memory::dims {1});
-        // The file counts the distance between taps, oneDNN the elements skipped between them.
-        for (auto &dilation : dilations)
-            dilation -= 1;
-    }
-
-private:
-    static memory::desc activations(
-            const Case &task, const std::string &channels, const std::string &spatial) {
-        memory::dims shape = {task.number("mb"), task.number(channels)};
-        for (auto size : task.list(spatial))
-            shape.push_back(size);
-        const bool channels_last = task.text("data") == "nxc";
-        const auto order = with_spatial({0, 1}, channels_last ? 1 : 2, shape.size());
-        return {shape, native::data_type(task), strides_in_order(shape, order)};
-    }
-
-    static memory::desc user_weights(const Case &task) {
-        const int64_t groups = task.number("g");
-        memory::dims shape = {groups, task.number("oc") / groups, task.number("ic") / groups};
-        for (auto size : task.list("kernel"))
-            shape.push_back(size);
-        const size_t rank = shape.size();
-        // Axes: 0 groups, 1 output channels of a group, 2 input channels of a group.
-        const std::map<std::string, std::vector<size_t>> orders = {
-                {"oix", with_spatial({0, 1, 2}, 3, rank)},
-                {"xio", with_spatial({2, 0, 1}, 0, rank)},
-                {"iox", with_spatial({0, 2, 1}, 3, rank)},
-                {"xoi", with_spatial({1, 0, 2}, 0, rank)},
-        };
-        auto strides = strides_in_order(shape, orders.at(task.text("weights")));
-        if (groups == 1) {
-            shape.erase(shape.begin());
-            strides.erase(strides.begin());
-        }
-        return {shape, native::data_type(task), strides};
-    }
-};
-
-memory::desc any_layout(const memory::desc &desc) {
-    return {desc.get_dims(), desc.get_data_type(), memory::format_tag::any};
-}
 
 // One argument of a primitive: the user's memory and, in another layout, the primitive's.
 struct Argument {
     memory user, internal;
 
-    Argument(const memory::desc &user_desc, const memory::desc &internal_desc)
-        : user(user_desc, engine())
-        , internal(user_desc == internal_desc ? user : memory(internal_desc, engine())) {}
+    explicit Argument(const native::Tensor &tensor)
+        : user(tensor.user, engine())
+        , internal(tensor.user == tensor.internal ? user : memory(tensor.internal, engine())) {}
 
     bool reordered() const { return user != internal; }
 
@@ -126,83 +41,26 @@ struct Argument {
     }
 };
 
-// What a direction needs: the oneDNN argument, the user's layout and the primitive's layout.
-struct Tensor {
-    int argument;
-    memory::desc user, internal;
-};
-
-Outcome execute(const dnnl::primitive &primitive, const std::string &implementation,
-        const Case &task, const Inputs &inputs, const std::vector<Tensor> &sources,
-        const std::vector<Tensor> &results) {
+Outcome run_case(const Case &task, const Inputs &inputs) {
+    const native::Plan plan = native::plan(task);
     std::unordered_map<int, memory> arguments;
     const auto offsets = task.list("inputs_at");
-    if (offsets.size() != sources.size()) throw std::invalid_argument("inputs_at: wrong count");
-    for (size_t i = 0; i < sources.size(); ++i) {
-        Argument source(sources[i].user, sources[i].internal);
+    if (offsets.size() != plan.sources.size()) throw std::invalid_argument("inputs_at: wrong count");
+    for (size_t i = 0; i < offsets.size(); ++i) {
+        Argument source(plan.sources[i]);
         source.load(inputs, offsets[i]);
-        arguments.emplace(sources[i].argument, source.internal);
+        arguments.emplace(plan.sources[i].argument, source.internal);
     }
     std::vector<Argument> destinations;
-    for (const auto &tensor : results) {
-        destinations.emplace_back(tensor.user, tensor.internal);
+    for (const auto &tensor : plan.results) {
+        destinations.emplace_back(tensor);
         arguments.emplace(tensor.argument, destinations.back().internal);
     }
-    primitive.execute(stream(), arguments);
-    Outcome outcome {implementation, {}};
+    plan.primitive.execute(stream(), arguments);
+    Outcome outcome {plan.implementation, {}};
     for (auto &destination : destinations)
         outcome.second.push_back(destination.result());
     return outcome;
-}
-
-template <typename Forward, typename BackwardData, typename BackwardWeights>
-Outcome run_direction(const Case &task, const Inputs &inputs, dnnl::algorithm algorithm) {
-    const Problem user(task);
-    const auto src = any_layout(user.src), weights = any_layout(user.weights);
-    const auto dst = any_layout(user.dst);
-    const bool with_bias = task.number("bias") != 0;
-    const typename Forward::primitive_desc forward(engine(), dnnl::prop_kind::forward_training,
-            algorithm, src, weights, user.bias, dst, user.strides, user.dilations,
-            user.pads_begin, user.pads_end);
-
-    const auto direction = task.text("dir");
-    if (direction == "fwd") {
-        std::vector<Tensor> sources = {{DNNL_ARG_SRC, user.src, forward.src_desc()},
-                {DNNL_ARG_WEIGHTS, user.weights, forward.weights_desc()}};
-        if (with_bias) sources.push_back({DNNL_ARG_BIAS, user.bias, forward.bias_desc()});
-        return execute(Forward(forward), forward.impl_info_str(), task, inputs, sources,
-                {{DNNL_ARG_DST, user.dst, forward.dst_desc()}});
-    }
-    if (direction == "bwd_d") {
-        const typename BackwardData::primitive_desc backward(engine(), algorithm, src, weights,
-                dst, user.strides, user.dilations, user.pads_begin, user.pads_end, forward);
-        return execute(BackwardData(backward), backward.impl_info_str(), task, inputs,
-                {{DNNL_ARG_DIFF_DST, user.dst, backward.diff_dst_desc()},
-                        {DNNL_ARG_WEIGHTS, user.weights, backward.weights_desc()}},
-                {{DNNL_ARG_DIFF_SRC, user.src, backward.diff_src_desc()}});
-    }
-    if (direction != "bwd_w") throw std::invalid_argument("dir: " + direction);
-    const typename BackwardWeights::primitive_desc backward(engine(), algorithm, src, weights,
-            user.bias, dst, user.strides, user.dilations, user.pads_begin, user.pads_end, forward);
-    std::vector<Tensor> results
-            = {{DNNL_ARG_DIFF_WEIGHTS, user.weights, backward.diff_weights_desc()}};
-    if (with_bias) results.push_back({DNNL_ARG_DIFF_BIAS, user.bias, backward.diff_bias_desc()});
-    return execute(BackwardWeights(backward), backward.impl_info_str(), task, inputs,
-            {{DNNL_ARG_SRC, user.src, backward.src_desc()},
-                    {DNNL_ARG_DIFF_DST, user.dst, backward.diff_dst_desc()}},
-            results);
-}
-
-Outcome run_case(const Case &task, const Inputs &inputs) {
-    if (task.text("op") == "conv") {
-        return run_direction<dnnl::convolution_forward, dnnl::convolution_backward_data,
-                dnnl::convolution_backward_weights>(
-                task, inputs, dnnl::algorithm::convolution_direct);
-    }
-    if (task.text("op") != "deconv") throw std::invalid_argument("op: " + task.text("op"));
-    return run_direction<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
-            dnnl::deconvolution_backward_weights>(
-            task, inputs, dnnl::algorithm::deconvolution_direct);
 }
 
 } // namespace
