@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ from ..verification.report import outcome_line, succeeded, summary_lines, to_jso
 from ..verification.verifier import Outcome, Verifier, fitted, native_runner
 from .error_figure import save_error_figure
 from .extras import require
-from .figure import FORMATS
+from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, natural, positive, selected_cases
 from .screen import Screen
 
@@ -104,7 +103,7 @@ def add_parser(commands: Any) -> None:
         help="fill with normal numbers instead, and report errors by type and implementation",
     )
     errors.add_argument(
-        "--plot", type=_picture, metavar="FILE", help="draw the errors to a .png or .svg file"
+        "--plot", type=picture, metavar="FILE", help="draw the errors to a .png or .svg file"
     )
     parser.set_defaults(run=run)
 
@@ -138,12 +137,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise AttributeValueError("--junit reports tests; --errors has --json")
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
-    for path in (arguments.junit, arguments.plot, arguments.json):
-        if path not in (None, "-"):
-            try:
-                Path(path).open("ab").close()
-            except OSError as error:
-                raise AttributeValueError(f"{path}: cannot be written: {error}") from None
+    check_writable((arguments.junit, arguments.plot, arguments.json))
 
 
 def _default_problems() -> list[Descriptor]:
@@ -187,7 +181,7 @@ def _verify(
                 screen.say(outcome_line(len(outcomes), outcome, command))
     for line in summary_lines(outcomes):
         screen.say(line)
-    _write_json(arguments, {**_heading(facts), **to_json(outcomes, command)})
+    write_json(arguments.json, {**_heading(arguments, facts), **to_json(outcomes, command)})
     if arguments.junit is not None:
         arguments.junit.write_text(to_junit(outcomes, command), encoding="utf-8")
     if len(outcomes) < len(cases):
@@ -207,7 +201,8 @@ def _report_errors(
     for line in table(groups):
         screen.say(line)
     screen.say(f"cases:{len(cases)} skipped:{counts['skipped']} failed:{counts['failed']}")
-    _write_json(arguments, {**_heading(facts), **measurements_to_json(measurements, groups)})
+    found_json = measurements_to_json(measurements, groups)
+    write_json(arguments.json, {**_heading(arguments, facts), **found_json})
     if arguments.plot is not None and measurements:
         title = f"oneDNN {facts['version']} for {facts['cpu_isa']}"
         save_error_figure(arguments.plot, measurements, title)
@@ -245,24 +240,6 @@ def _measured(
         yield found
 
 
-def _heading(facts: dict[str, Any]) -> dict[str, Any]:
+def _heading(arguments: argparse.Namespace, facts: dict[str, Any]) -> dict[str, Any]:
     names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa", "threads")
-    return {name: facts[name] for name in names}
-
-
-def _write_json(arguments: argparse.Namespace, content: dict[str, Any]) -> None:
-    if arguments.json is None:
-        return
-    text = json.dumps({"seed": arguments.seed, **content}, indent=2)
-    if arguments.json == "-":
-        print(text)
-    else:
-        Path(arguments.json).write_text(text + "\n", encoding="utf-8")
-
-
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix.lower().lstrip(".") not in FORMATS:
-        listed = " or ".join(f".{name}" for name in FORMATS)
-        raise argparse.ArgumentTypeError(f"expected a name ending in {listed}, got {text!r}")
-    return path
+    return {"seed": arguments.seed, **{name: facts[name] for name in names}}

@@ -1,0 +1,1 @@
+"""Benchmarks: the public functions against native oneDNN, PyTorch and NumPy, in turns."""

@@ -1,0 +1,50 @@
+"""Files that commands write: what they are called, whether they can be written, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import AttributeValueError
+from .figure import FORMATS
+
+__all__ = ["check_writable", "picture", "write_json"]
+
+
+def picture(text: str) -> Path:
+    """Read the name of a picture's file, whose suffix chooses the format."""
+    path = Path(text)
+    if path.suffix.lower().lstrip(".") not in FORMATS:
+        listed = " or ".join(f".{name}" for name in FORMATS)
+        raise argparse.ArgumentTypeError(f"expected a name ending in {listed}, got {text!r}")
+    return path
+
+
+def check_writable(paths: Iterable[str | Path | None]) -> None:
+    """Refuse before a long run what could not be written after it; ``-`` is the output.
+
+    Raises
+    ------
+    AttributeValueError
+        Naming the file and the reason.
+    """
+    for path in paths:
+        if path not in (None, "-"):
+            try:
+                Path(path).open("ab").close()
+            except OSError as error:
+                raise AttributeValueError(f"{path}: cannot be written: {error}") from None
+
+
+def write_json(path: str | None, content: Mapping[str, Any]) -> None:
+    """Write to a file, to the output if the path is ``-``, or not at all if it is None."""
+    if path is None:
+        return
+    text = json.dumps(content, indent=2)
+    if path == "-":
+        print(text)
+    else:
+        Path(path).write_text(text + "\n", encoding="utf-8")
