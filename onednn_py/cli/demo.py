@@ -109,7 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
     digits = training.load_digits()
     network = Network(DTYPES[arguments.dtype], arguments.seed)
-    with training.one_thread(), _backend(arguments.backend):
+    # A call takes a tenth of a millisecond, too little to share; and two pools of waiting
+    # threads, or a machine with other work, would make it many times slower.
+    with onednn_py.num_threads(1), _backend(arguments.backend):
         implementations = training.implementations(network)
         epochs = _train(network, digits, arguments, console, say)
         comparison = _compare(network, digits, implementations)

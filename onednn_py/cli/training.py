@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import statistics
 import time
@@ -27,7 +26,6 @@ __all__ = [
     "accuracy",
     "implementations",
     "load_digits",
-    "one_thread",
     "seconds_per_epoch",
     "train",
 ]
@@ -94,20 +92,6 @@ def load_digits() -> Digits:
         images, labels, test_size=TEST_FRACTION, stratify=labels, random_state=SPLIT_SEED
     )
     return Digits(train_images, train_labels, test_images, test_labels)
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep oneDNN and NumPy's BLAS to one thread.
-
-    A call takes a tenth of a millisecond, too little to share; and two pools of waiting
-    threads, or a machine with other work, would make it many times slower.
-    """
-    threadpoolctl = require("threadpoolctl", "scikit-learn", "demo")
-    # Only what is loaded can be limited, and this loads oneDNN.
-    onednn_py.info()
-    with threadpoolctl.threadpool_limits(1):
-        yield
 
 
 def train(
