@@ -8,9 +8,10 @@ from math import exp, fsum, log
 from statistics import median
 from typing import Any
 
+from ..benchdnn import parse_descriptor
 from ..benchdnn.case import Case
 
-__all__ = ["EXPECTED", "OK", "Group", "Result", "Timing", "grouped", "to_json"]
+__all__ = ["EXPECTED", "OK", "Group", "Result", "Timing", "from_json", "grouped", "to_json"]
 
 OK = "ok"
 
@@ -217,4 +218,30 @@ def _timing(timing: Timing) -> dict[str, Any]:
             "least": min(timing.seconds),
             "runs": len(timing.seconds),
         }
+    return found
+
+
+def from_json(content: Mapping[str, Any]) -> list[Result]:
+    """Return the results that `to_json` wrote, each competitor with its median as its only time.
+
+    Parameters
+    ----------
+    content : mapping
+        What the command bench writes: ``cases``, and ``peak`` by data type if it is known.
+    """
+    peaks = content.get("peak", {})
+    found = []
+    for case in content["cases"]:
+        transposed = case["operation"] == "deconv"
+        descriptor = parse_descriptor(case["descriptor"], transposed=transposed)
+        timings = {
+            name: Timing(
+                timing["status"],
+                timing["detail"],
+                (timing["median"],) if "median" in timing else (),
+            )
+            for name, timing in case["timings"].items()
+        }
+        one = Case(descriptor, case["direction"], case["dtype"], case["format"])
+        found.append(Result(one, timings, peaks.get(case["dtype"])))
     return found

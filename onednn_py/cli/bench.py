@@ -19,10 +19,10 @@ from ..benchmark.suites import SUITES, suite_files
 from ..config import EFFORTS
 from ..errors import AttributeValueError
 from ..information import get_num_threads, info
+from .bench_figures import save_ratio_figure
 from .extras import require
 from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, natural, positive, selected_cases
-from .ratio_figure import save_ratio_figure
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -185,10 +185,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _title(content: Mapping[str, Any]) -> str:
     library = f"oneDNN {content['version']} for {content['cpu_isa']}"
-    return (
-        f"{library if content['version'] else 'NumPy'}, {content['threads']} threads,"
-        f" effort {content['effort']}"
-    )
+    threads = f"{content['threads']} thread{'s' if content['threads'] > 1 else ''}"
+    return f"{library if content['version'] else 'NumPy'}, {threads}, effort {content['effort']}"
 
 
 def _others(arguments: argparse.Namespace, possible: Sequence[str]) -> list[str]:

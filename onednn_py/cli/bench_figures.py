@@ -1,9 +1,9 @@
-"""Draws how much longer others take: one bar a problem, longer to the right is better for us."""
+"""Draws how much longer others take, a bar a problem, and speed over what a sweep varies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, log2
+from math import ceil, floor, log2, nan
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ from ..benchdnn import Descriptor
 from ..benchmark.results import Group, Result, grouped
 from .extras import require
 
-__all__ = ["save_ratio_figure"]
+__all__ = ["save_ratio_figure", "save_sweep_figure"]
 
-COLOURS = {"native": "#4477aa", "torch": "#cc6633", "numpy": "#228833"}
-LABELS = {"native": "native oneDNN", "torch": "PyTorch", "numpy": "our NumPy backend"}
+COLOURS = {"ours": "#222222", "native": "#4477aa", "torch": "#cc6633", "numpy": "#228833"}
+LABELS = {
+    "ours": "onednn_py",
+    "native": "native oneDNN",
+    "torch": "PyTorch",
+    "numpy": "our NumPy backend",
+}
 QUIET_COLOUR = "#999999"
 TEXT_COLOUR = "#333333"
 SLOWER_COLOUR = "#f7ecec"
@@ -58,13 +63,69 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
     else:
         _draw_sorted(figure, panels, others)
     _limit(figure.axes, [ratio for group in groups for ratio in group.ratios])
+    _finish(figure, others, title)
+    figure.savefig(path, dpi=150)
+
+
+def save_sweep_figure(
+    path: Path, runs: Mapping[str, Sequence[Result]], varies: str, title: str
+) -> None:
+    """Write lines of everybody's speed to a PNG or SVG file.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix chooses the format.
+    runs : mapping of str to sequence of Result
+        By the value that is varied; the same problems in each, by name.
+    varies : str
+        What the values are.
+    title : str
+    """
+    figures = require("matplotlib.figure", "matplotlib", "bench")
+    every = [result for results in runs.values() for result in results]
+    panels = list(dict.fromkeys((result.name, result.case.direction) for result in every))
+    competitors = list(dict.fromkeys(name for result in every for name in result.timings))
+    columns = min(len(panels), MOST_COLUMNS)
+    lines = ceil(len(panels) / columns)
+    figure = figures.Figure(
+        figsize=(0.8 + 3.0 * columns, 1.2 + 2.6 * lines), layout="constrained", facecolor="white"
+    )
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    for axes, panel in zip(grid, panels, strict=False):
+        for name in competitors:
+            rates = [_rate(results, panel, name) for results in runs.values()]
+            axes.plot(range(len(runs)), rates, color=COLOURS[name], marker="o", markersize=4)
+        axes.set_xticks(range(len(runs)), list(runs))
+        axes.set_ylim(bottom=0)
+        axes.set_title(" ".join(panel), fontsize=10, color=TEXT_COLOUR)
+        axes.set_xlabel(varies, color=TEXT_COLOUR, fontsize=8)
+        axes.set_ylabel("GF/s", color=TEXT_COLOUR, fontsize=8)
+        axes.grid(color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=TEXT_COLOUR, labelsize=8)
+    _finish(figure, competitors, title)
+    figure.savefig(path, dpi=150)
+
+
+def _rate(results: Sequence[Result], panel: tuple[str, str], name: str) -> float:
+    """Return GF/s, nan where there is no time, which interrupts the line."""
+    for result in results:
+        timing = result.timings.get(name)
+        if (result.name, result.case.direction) == panel and timing and timing.seconds:
+            return result.case.descriptor.flops / timing.median / 1e9
+    return nan
+
+
+def _finish(figure: Any, names: Sequence[str], title: str) -> None:
     figure.suptitle(title, color=TEXT_COLOUR, fontsize=11)
     patches = require("matplotlib.patches", "matplotlib", "bench")
-    handles = [patches.Patch(color=COLOURS[other], label=LABELS[other]) for other in others]
+    handles = [patches.Patch(color=COLOURS[name], label=LABELS[name]) for name in names]
     figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(others), frameon=False, fontsize=9
+        handles=handles, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9
     )
-    figure.savefig(path, dpi=150)
 
 
 def _draw_named(

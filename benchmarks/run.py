@@ -1,0 +1,93 @@
+#!/usr/bin/env python
+"""Measures what docs/performance.md reports, part by part, and writes its tables and figures.
+
+usage: benchmarks/run.py [--part NAME ...] [--again] [--document] [--list]
+
+A part leaves its times in benchmarks/results/NAME.json; what is there is not measured again, so
+that a long run may be interrupted. The document is written from these files alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from document import write_document
+from parts import PARTS, Part
+
+from onednn_py.cli import main as onednn_py
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+# What says where files lie on this machine.
+LOCAL = ("library",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write; return 0 if everything could be measured."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--part", action="append", choices=PARTS, metavar="NAME", help="default: all of them"
+    )
+    parser.add_argument("--again", action="store_true", help="measure what is measured already")
+    parser.add_argument("--document", action="store_true", help="measure nothing")
+    parser.add_argument("--list", action="store_true", help="name the parts, and what is missing")
+    parsed = parser.parse_args(arguments)
+    parts = [PARTS[name] for name in parsed.part or PARTS]
+    if parsed.list:
+        for part in parts:
+            missing = len(part.runs) - len(_measured(part))
+            print(f"{part.name:20} {part.title}{f' ({missing} to measure)' if missing else ''}")
+        return 0
+    succeeded = True
+    if not parsed.document:
+        RESULTS.mkdir(exist_ok=True)
+        for part in parts:
+            succeeded &= _measure(part, again=parsed.again)
+    found = {part.name: measured for part in PARTS.values() if (measured := _measured(part))}
+    write_document(ROOT / "docs" / "performance.md", PARTS, found)
+    return 0 if succeeded else 1
+
+
+def _measured(part: Part) -> dict[str, Any]:
+    """Return what the command bench wrote, by the value that the part varies."""
+    path = RESULTS / f"{part.name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _measure(part: Part, *, again: bool) -> bool:
+    """Run what is missing, writing after every run; return whether all of it succeeded."""
+    found = {} if again else _measured(part)
+    succeeded = True
+    for key, options in part.runs.items():
+        if key in found:
+            continue
+        print(f"== {part.title}{f' {key}' if key else ''}", flush=True)
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "found.json")
+            status = onednn_py(["bench", *options, f"--json={path}"])
+            if status == 130:
+                sys.exit(status)
+            if not path.is_file() or not path.stat().st_size:
+                return False
+            content = json.loads(path.read_text(encoding="utf-8"))
+        succeeded &= status == 0
+        found[key] = {name: value for name, value in content.items() if name not in LOCAL}
+        text = json.dumps(found, indent=1) + "\n"
+        (RESULTS / f"{part.name}.json").write_text(text, encoding="utf-8")
+        print(f"{time.monotonic() - start:.0f} s", flush=True)
+    return succeeded
+
+
+if __name__ == "__main__":
+    sys.exit(main())
