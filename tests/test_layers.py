@@ -25,7 +25,9 @@ LAYERS = [
         *("wisdom.entry", "wisdom.files", "wisdom"),
     ],
     [
-        "numpy_backend",
+        *("numpy_backend.scratch", "numpy_backend.correlation", "numpy_backend.windows"),
+        *("numpy_backend.matrices", "numpy_backend.products", "numpy_backend.gradient"),
+        *("numpy_backend.channelwise", "numpy_backend.plan", "numpy_backend"),
         "native",
         "native.declarations",
         "native.search",
