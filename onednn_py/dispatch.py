@@ -1,4 +1,4 @@
-"""Dispatch: a Recipe and arrays to a backend's plan, run; the only fallback policy."""
+"""Dispatch: Problems to a backend's cached plan; the only fallback policy."""
 
 from __future__ import annotations
 
@@ -7,34 +7,40 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from .arrays import DTYPES, TensorSpec, checked_output, element_strides, readable, share_memory
-from .config import current_backend
-from .errors import AttributeValueError, DTypeError, LibraryNotFoundError, OneDNNError
-from .formats import TensorView
-from .native.library import find_library
+from . import memory, wisdom
+from .errors import LibraryNotFoundError, OneDNNError
+from .native.library import Library, find_library
+from .native.parts import Part, shares_tensors
 from .native.plan import NativePlan
 from .native.runtime import generation, runtime, threads
 from .native.selection import build_plan
-from .normalise import Recipe
+from .native.tune import measure
 from .numpy_backend import NumpyPlan
 from .plancache import PlanCache
-from .problem import Direction, Problem
+from .problem import Choice, Problem
+from .rounding import sum_into_bias
 
-__all__ = ["BackendPlan", "execute", "plan_cache", "plan_problem"]
+__all__ = [
+    "BackendPlan",
+    "Job",
+    "PlanSequence",
+    "machine",
+    "native_state",
+    "plan_cache",
+    "plan_jobs",
+    "plan_problem",
+]
 
 _log = logging.getLogger("onednn_py")
 
 Array = npt.NDArray[Any]
-BackendPlan = NativePlan | NumpyPlan
-
-plan_cache: PlanCache[BackendPlan] = PlanCache()
 
 # oneDNN's kernels keep offsets into an image in 32 bits, padding included, and crash where
 # it makes them overflow. Nobody pads like that; NumPy does it right.
@@ -46,112 +52,174 @@ _warned_lock = threading.Lock()
 _warned = False
 
 
-def execute(recipe: Recipe, tensors: Mapping[str, Array], out: Any, backend: str | None) -> Any:
-    """Compute a call: bind its arrays, find the plan, run it.
+@dataclass(frozen=True)
+class Job:
+    """A problem of a call, and what the call names its tensors.
 
-    Parameters
+    Attributes
     ----------
-    recipe : Recipe
-    tensors : mapping
-        The caller's input arrays by role (src, weights, dst, bias).
-    out : array, pair of arrays, or None
-    backend : str or None
-
-    Returns
-    -------
-    array, or (diff_weights, diff_bias) where the recipe asks for the bias gradient
+    problem : Problem
+    names : tuple of (str, str)
+        Role in the problem, and the tensor's name in the call, where it is another.
+    only_bias : bool
+        Of a weights gradient, whether its bias alone is computed.
     """
-    name = current_backend(backend)
-    for role, tensor in tensors.items():
-        if isinstance(tensor, TensorSpec):
-            raise DTypeError(
-                f"{recipe.operation.name}: {role}: a TensorSpec has no data; only plan takes it"
-            )
-    results = _results(recipe, tensors, out)
-    arrays: dict[str, Array] = {}
-    strides: dict[str, tuple[int, ...]] = {}
-    for role in recipe.views:
-        array = results[role].computed if role in results else tensors[role]
-        arrays[role], strides[role] = readable(array)
-    problem = recipe.problem(strides)
-    views = {role: view.canonical(arrays[role]) for role, view in recipe.views.items()}
-    plan_problem(problem, name).execute(views)
-    for result in results.values():
-        result.finish()
-    returned = [result.returned for result in results.values()]
-    return returned[0] if len(returned) == 1 else tuple(returned)
+
+    problem: Problem
+    names: tuple[tuple[str, str], ...] = ()
+    only_bias: bool = False
+
+    def tensors(self, named: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the call's tensors by their roles in the problem."""
+        names = dict(self.names)
+        return {
+            role: named[names.get(role, role)]
+            for role in ("src", "weights", "dst", "bias")
+            if getattr(self.problem, role) is not None and names.get(role, role) in named
+        }
 
 
-class _Result:
-    """Where a result is computed, and where the caller wants it."""
+class BiasPlan:
+    """The bias gradient alone, a sum that needs no primitive."""
 
-    def __init__(self, view: TensorView, dtype: str, out: Array | None, inputs: list[Array]):
-        self.returned = np.empty(view.shape, DTYPES[dtype]) if out is None else out
-        # An output that oneDNN cannot address, or that may share memory with an input,
-        # is computed elsewhere and copied.
-        apart = out is not None and (
-            element_strides(out) is None or any(np.may_share_memory(out, i) for i in inputs)
-        )
-        self.computed = np.empty(view.shape, DTYPES[dtype]) if apart else self.returned
+    backend = "numpy"
+    implementation = "numpy sum"
+    nbytes = 64
 
-    def finish(self) -> None:
-        if self.computed is not self.returned:
-            self.returned[...] = self.computed
+    def __repr__(self) -> str:
+        return "bias: numpy, the sum of diff_dst"
+
+    def execute(self, tensors: Mapping[str, Array]) -> None:
+        sum_into_bias(tensors["bias"], tensors["dst"])
 
 
-def _results(recipe: Recipe, tensors: Mapping[str, Array], out: Any) -> dict[str, _Result]:
-    """Results by role, in the order in which they are returned."""
-    operation = recipe.operation
-    roles = [operation.result_role]
-    names = [operation.result]
-    if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in recipe.views:
-        roles.append("bias")
-        names.append("diff_bias")
-    if len(roles) > 1 and isinstance(out, (tuple, list)):
-        if len(out) != len(roles):
-            raise AttributeValueError(
-                f"{operation.name}: out: expected ({', '.join(names)}), got {len(out)} entries"
-            )
-        given = list(out)
-    else:
-        given = [out] + [None] * (len(roles) - 1)
-    results: dict[str, _Result] = {}
-    inputs = list(tensors.values())
-    for role, name, wanted in zip(roles, names, given, strict=True):
-        view = recipe.views[role]
-        if wanted is not None:
-            where = f"{operation.name}: out ({name})"
-            wanted = checked_output(where, wanted, view.shape, recipe.dtype)
-            for other in results.values():
-                if share_memory(wanted, other.returned):
-                    raise AttributeValueError(f"{where}: shares memory with the other output")
-        results[role] = _Result(view, recipe.dtype, wanted, inputs)
-    return results
+OnePlan = NativePlan | NumpyPlan | BiasPlan
 
 
-def plan_problem(problem: Problem, backend: str) -> BackendPlan:
-    """Return the cached plan of a problem on a backend, building it if needed.
+class PlanSequence:
+    """Plans of several problems that run one after the other."""
 
-    NumPy takes over where oneDNN has no implementation for the problem, and for what
+    needs_arrays = True
+
+    def __init__(self, jobs: tuple[Job, ...], plans: Sequence[OnePlan]) -> None:
+        self._jobs, self._plans = jobs, plans
+        self.backend = " and ".join(dict.fromkeys(plan.backend for plan in plans))
+        self.implementation = " and ".join(dict.fromkeys(plan.implementation for plan in plans))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(plan.nbytes for plan in self._plans)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._plans))
+
+    def execute(self, tensors: Mapping[str, Array]) -> None:
+        for job, plan in zip(self._jobs, self._plans, strict=True):
+            plan.execute(job.tensors(tensors))
+
+
+BackendPlan = NativePlan | NumpyPlan | PlanSequence
+
+plan_cache: PlanCache[BackendPlan] = PlanCache()
+
+
+def plan_problem(problem: Problem, backend: str, effort: str = "heuristic") -> BackendPlan:
+    """Return the cached plan of one problem, as `plan_jobs` does."""
+    return plan_jobs((Job(problem),), backend, effort)
+
+
+def plan_jobs(jobs: tuple[Job, ...], backend: str, effort: str) -> BackendPlan:
+    """Return the cached plan of a call's problems on a backend, building it if needed.
+
+    NumPy takes over where oneDNN has no implementation for a problem, and for what
     oneDNN does not do at all: float64, empty tensors, sizes beyond its integers. It never
     hides any other status.
     """
+    state = native_state(backend)
+    if state is None:
+        if backend != "numpy":
+            _warn_once()
+        reason = "" if backend == "numpy" else "no oneDNN library"
+        key: tuple[Any, ...] = (jobs, "numpy", reason)
+        return plan_cache.get_or_build(key, lambda: _kept(_numpy_plan(jobs, reason)))
+    key = (jobs, state, effort)
+    return plan_cache.get_or_build(key, lambda: _kept(_native_plan(jobs, effort)))
+
+
+def native_state(backend: str) -> tuple[int, ...] | None:
+    """Return what a plan depends on besides its problem; None where NumPy runs it.
+
+    The number of threads is put in force on the calling thread.
+
+    Raises
+    ------
+    LibraryNotFoundError
+        If ``backend`` asks for oneDNN and there is no library.
+    """
     if backend == "numpy":
-        return _numpy_plan(problem, "")
+        return None
     opened = find_library() if backend == "auto" else runtime().library
     if opened is None:
-        _warn_once()
-        return _numpy_plan(problem, "no oneDNN library")
+        return None
+    return (threads(opened), generation(), wisdom.revision())
+
+
+def _kept(plan: BackendPlan) -> BackendPlan:
+    # Idle memory and plans share one limit; the plans' part has grown.
+    memory.pool.reserve(plan_cache.info().bytes + plan.nbytes)
+    return plan
+
+
+def _numpy_plan(jobs: tuple[Job, ...], reason: str) -> BackendPlan:
+    plans = [BiasPlan() if job.only_bias else NumpyPlan(job.problem, reason) for job in jobs]
+    return _together(jobs, plans)
+
+
+def _together(jobs: tuple[Job, ...], plans: Sequence[OnePlan]) -> BackendPlan:
+    if len(plans) == 1 and not jobs[0].names and not isinstance(plans[0], BiasPlan):
+        return plans[0]
+    return PlanSequence(jobs, plans)
+
+
+def _native_plan(jobs: tuple[Job, ...], effort: str) -> BackendPlan:
+    plans = [BiasPlan() if job.only_bias else _plan_one(job.problem, effort) for job in jobs]
+    if not any(job.names for job in jobs):
+        return _together(jobs, plans)
+    parts: list[Part] = []
+    for job, plan in zip(jobs, plans, strict=True):
+        if isinstance(plan, NativePlan):
+            parts.append(plan.parts[0].named(dict(job.names)))
+    if len(parts) == len(plans) and shares_tensors(parts):
+        return NativePlan(runtime(), *parts)
+    return _together(jobs, plans)
+
+
+def _plan_one(problem: Problem, effort: str) -> NativePlan | NumpyPlan:
     unfit = _unfit(problem)
     if unfit:
-        return _numpy_plan(problem, unfit)
-    key = (problem, "onednn", threads(opened), generation())
-    return plan_cache.get_or_build(key, lambda: _native_plan(problem))
-
-
-def _native_plan(problem: Problem) -> BackendPlan:
+        return NumpyPlan(problem, unfit)
+    api = runtime()
     try:
-        return build_plan(runtime(), problem)
+        here, name = machine(api.library), problem.name
+        entry = wisdom.recall(here, name)
+        choice = None if entry is None else Choice.from_dict(entry.choice)
+        if choice is not None:
+            return build_plan(api, problem, choice)
+        if entry is not None:
+            _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
+        if effort != "measure":
+            return build_plan(api, problem)
+        measured = measure(api, problem)
+        wisdom.remember(
+            here,
+            name,
+            wisdom.Entry(
+                measured.plan.choice.as_dict(),
+                measured.microseconds,
+                measured.heuristic_microseconds,
+            ),
+        )
+        return measured.plan
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise
@@ -159,9 +227,17 @@ def _native_plan(problem: Problem) -> BackendPlan:
         return NumpyPlan(problem, "oneDNN has no implementation")
 
 
-def _numpy_plan(problem: Problem, reason: str) -> BackendPlan:
-    key = (problem, "numpy", reason)
-    return plan_cache.get_or_build(key, lambda: NumpyPlan(problem, reason))
+def machine(opened: Library) -> wisdom.Machine:
+    """Return what wisdom is bound to: version, build, CPU ISA and number of threads."""
+    return wisdom.Machine(opened.version_text, opened.hash, opened.cpu_isa, threads(opened))
+
+
+def _machine_here() -> wisdom.Machine | None:
+    opened = find_library()
+    return None if opened is None else machine(opened)
+
+
+wisdom.identify_by(_machine_here)
 
 
 def _unfit(problem: Problem) -> str:

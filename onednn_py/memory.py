@@ -12,6 +12,8 @@ import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -124,6 +126,12 @@ class Pool:
             return np.empty(shape, dtype)
         lease = _Lease(self, self.acquire(nbytes))
         return np.ndarray(shape, dtype, np.asarray(lease))
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], npt.NDArray[Any]]:
+        """Return what makes such arrays, as `empty` does."""
+        if prod(shape) * dtype.itemsize < SMALLEST_LEASE:
+            return partial(np.empty, shape, dtype)
+        return partial(self.empty, shape, dtype)
 
     def set_limit(self, limit: int) -> None:
         with self._lock:

@@ -60,7 +60,9 @@ class Recipe:
     def result_shape(self) -> tuple[int, ...]:
         return self.views[self.operation.result_role].shape
 
-    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> Problem:
+    def problem(
+        self, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str = "strict"
+    ) -> Problem:
         """Return the Problem for tensors of these strides (elements, the caller's axis order)."""
         layouts = {
             role: TensorLayout(view.canonical_shape, view.canonical_strides(strides[role]))
@@ -78,6 +80,7 @@ class Recipe:
             dilations=self.attributes.dilations,
             pads_begin=self.geometry.pads_begin,
             pads_end=self.geometry.pads_end,
+            fpmath_mode=fpmath_mode if self.dtype == "f32" else "strict",
         )
 
     def dense_strides(self) -> dict[str, tuple[int, ...]]:

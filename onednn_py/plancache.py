@@ -80,6 +80,10 @@ class PlanCache(Generic[PlanT]):
             else:
                 under_way.done.wait()
 
+    def count_hit(self) -> None:
+        """Count the use of a plan that its user has at hand."""
+        self._hits += 1
+
     def _build(
         self, key: Hashable, build: Callable[[], PlanT], stale: _Build | None
     ) -> PlanT | None:

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from . import dispatch, ops
-from .arrays import dtype_name, spec_of
-from .config import current_backend
+from .arrays import DTYPES, dtype_name, readable, spec_of
+from .calls import Array, Bound, Pick, Settings, Task, run, settings
+from .dispatch import native_state
 from .errors import AttributeValueError, DTypeError, ShapeError
+from .formats import dense_strides
 from .memory import pool
-from .normalise import Recipe, recipe
+from .native.packing import NativePacked, execute_packed, pack
+from .native.plan import NativePlan
+from .normalise import recipe
 from .operations import OPERATIONS
+from .ops.call import forget_kinds
 from .plancache import CacheInfo
 
-__all__ = ["Plan", "cache_clear", "cache_info", "plan", "set_cache_limit"]
+__all__ = ["PackedTensor", "Plan", "cache_clear", "cache_info", "plan", "set_cache_limit"]
 
 FUNCTIONS: dict[Callable[..., Any], str] = {getattr(ops, name): name for name in OPERATIONS}
+JOINT: dict[Callable[..., Any], str] = {
+    ops.convolution_backward: "convolution_backward",
+    ops.conv_transpose_backward: "conv_transpose_backward",
+}
+
+_DENSE_ALIGNED = 0x1 | 0x100
+
+
+class PackedTensor:
+    """A tensor in a plan's own layout, made by `Plan.pack`; calls of that plan take it.
+
+    Attributes
+    ----------
+    name : str
+        The tensor's name in the plan's function.
+    shape : tuple of int
+    nbytes : int
+    """
+
+    def __init__(self, name: str, array: Array, native: NativePacked | None) -> None:
+        self.name, self.shape = name, array.shape
+        self.nbytes = array.nbytes if native is None else native.nbytes
+        # Without a layout of its own, the tensor is a plain copy.
+        self._array = array if native is None else None
+        self._native = native
+
+    def __repr__(self) -> str:
+        return f"PackedTensor({self.name}, shape {self.shape}, {self.nbytes} bytes)"
 
 
 class Plan:
@@ -27,68 +63,190 @@ class Plan:
     any thread, and from several at once.
     """
 
-    def __init__(self, made: Recipe, names: list[str], backend: str) -> None:
-        self._recipe = made
-        self._names = names
-        self._backend = backend
-        self._problem = made.problem(made.dense_strides())
-        self._backend_plan()
+    def __init__(self, task: Task, names: Sequence[str], chosen: Settings) -> None:
+        self._task = task
+        self._names = tuple(names)
+        self._chosen = chosen
+        strides = {name: dense_strides(view.shape) for name, view in task.inputs.items()}
+        self._bound = Bound(task, strides, chosen.fpmath_mode)
+        self._dtype = DTYPES[task.dtype]
+        self._shapes = [view.shape for view in task.inputs.values()]
+        # In one tuple, so that threads never see parts of two.
+        self._held: tuple[Any, Any, Pick] = (None, None, tuple)
+        self._current()
 
-    def _backend_plan(self) -> dispatch.BackendPlan:
-        return dispatch.plan_problem(self._problem, self._backend)
+    def _current(self) -> tuple[Any, Any, Pick]:
+        """Return what a plan depends on, the plan, and what picks its operands."""
+        state = native_state(self._chosen.backend)
+        held = self._held
+        if held[1] is None or held[0] != state:
+            self._held = held = (state, *self._bound.plan(self._chosen))
+        return held
 
     @property
     def backend(self) -> str:
         """``"onednn"`` or ``"numpy"``: what runs dense arrays."""
-        return self._backend_plan().backend
+        return str(self._current()[1].backend)
 
     @property
     def implementation(self) -> str:
         """Name of oneDNN's implementation that runs dense arrays, or ``"numpy"``."""
-        return self._backend_plan().implementation
+        return str(self._current()[1].implementation)
 
     def __repr__(self) -> str:
-        return repr(self._backend_plan())
+        return repr(self._current()[1])
 
     def __call__(self, *tensors: Any, out: Any = None) -> Any:
         """Compute the result from tensors of the planned shapes and dtype.
+
+        Parameters
+        ----------
+        *tensors : ndarray or PackedTensor
+            In the function's order.
+        out : as of the function, optional
 
         Raises
         ------
         ShapeError, DTypeError
             If a tensor is not what was planned.
+        AttributeValueError
+            If a packed tensor belongs to a plan of another layout.
         """
-        operation = self._recipe.operation
+        if not self._are_dense(tensors):
+            return self._call_the_long_way(tensors, out)
+        if out is None:
+            outs = self._bound.new_results()
+        else:
+            outs = self._task.outs(out)
+            if not self._bound.takes(tensors, outs):
+                return self._call_the_long_way(tensors, out)
+        _, plan, pick = self._current()
+        self._bound.run(plan, pick, (*tensors, *outs))
+        return self._task.returned(outs)
+
+    def _are_dense(self, tensors: Sequence[Any]) -> bool:
+        if len(tensors) != len(self._shapes):
+            return False
+        for tensor, shape in zip(tensors, self._shapes, strict=True):
+            if (
+                type(tensor) is not np.ndarray
+                or tensor.shape != shape
+                or tensor.dtype is not self._dtype
+                or tensor.flags.num & _DENSE_ALIGNED != _DENSE_ALIGNED
+            ):
+                return False
+        return True
+
+    def _call_the_long_way(self, tensors: Sequence[Any], out: Any) -> Any:
+        operation = self._task.operation
         if len(tensors) != len(self._names):
             raise ShapeError(
-                f"{operation.name}: planned for {len(self._names)} tensors"
+                f"{operation}: planned for {len(self._names)} tensors"
                 f" ({', '.join(self._names)}), got {len(tensors)}"
             )
-        by_role = {}
-        for name, tensor in zip(self._names, tensors, strict=True):
-            role = operation.tensors[name]
-            self._check(name, tensor, self._recipe.views[role].shape)
-            by_role[role] = tensor
-        return dispatch.execute(self._recipe, by_role, out, self._backend)
+        named: dict[str, Any] = {}
+        packed: list[NativePacked] = []
+        for label, name, tensor in zip(self._names, self._task.inputs, tensors, strict=True):
+            if isinstance(tensor, PackedTensor):
+                tensor = self._unpacked(label, tensor, packed)
+                if tensor is None:
+                    continue
+            self._check(label, tensor, self._task.inputs[name].shape)
+            named[name] = tensor
+        outs = self._task.outs(out)
+        execute = None
+        if packed:
+            execute = partial(execute_packed, self._current()[1], packed[0])
+        return self._task.returned(run(self._task, named, outs, self._chosen, execute))
 
     def _check(self, name: str, tensor: Any, shape: tuple[int, ...]) -> None:
-        where = f"{self._recipe.operation.name}: {name}"
+        where = f"{self._task.operation}: {name}"
         spec = spec_of(where, tensor)
         if spec.shape != shape:
             raise ShapeError(f"{where}: planned for shape {shape}, got {spec.shape}")
-        if dtype_name(where, spec.dtype) != self._recipe.dtype:
-            raise DTypeError(f"{where}: planned for {self._recipe.dtype}, got {spec.dtype}")
+        if dtype_name(where, spec.dtype) != self._task.dtype:
+            raise DTypeError(f"{where}: planned for {self._task.dtype}, got {spec.dtype}")
+
+    def pack(self, name: str, tensor: Array) -> PackedTensor:
+        """Return a tensor in the plan's own layout, for many calls with the same one.
+
+        Parameters
+        ----------
+        name : {"weights"}
+            The weights' name in the plan's function (``filter`` in
+            `convolution_backprop_data`).
+        tensor : ndarray
+            Of the planned shape and dtype. It is copied.
+
+        Returns
+        -------
+        PackedTensor
+            Taken by calls of this plan in place of the tensor.
+
+        Raises
+        ------
+        AttributeValueError
+            If the plan has no such tensor, or another name is given than that of weights.
+        ShapeError, DTypeError
+            If the tensor is not what was planned.
+
+        Examples
+        --------
+        >>> import numpy as np, onednn_py
+        >>> weights = np.ones((2, 1, 1), np.float32)
+        >>> diff_dst = np.ones((1, 2, 1), np.float32)
+        >>> p = onednn_py.plan(onednn_py.convolution_backward_data, diff_dst, weights)
+        >>> p(diff_dst, p.pack("weights", weights)).ravel().tolist()
+        [1.0, 2.0, 1.0]
+        """
+        operand = dict(zip(self._names, self._task.inputs, strict=True)).get(name)
+        if operand != "weights":
+            accepted = [
+                n for n, o in zip(self._names, self._task.inputs, strict=True) if o == "weights"
+            ]
+            expected = f"expected {accepted[0]!r}" if accepted else "the plan takes no weights"
+            raise AttributeValueError(f"{self._task.operation}: pack: {expected}; got {name!r}")
+        view = self._task.inputs["weights"]
+        self._check(name, tensor, view.shape)
+        dense = np.array(readable(tensor)[0], order="C")
+        plan = self._current()[1]
+        if not isinstance(plan, NativePlan):
+            return PackedTensor(name, dense, None)
+        return PackedTensor(name, dense, pack(plan, "weights", view.canonical(dense)))
+
+    def _unpacked(
+        self, label: str, tensor: PackedTensor, packed: list[NativePacked]
+    ) -> Array | None:
+        """Return the array to go on with, None if it stays packed and is noted down."""
+        where = f"{self._task.operation}: {label}"
+        shape = self._task.inputs["weights"].shape if "weights" in self._task.inputs else None
+        plan = self._current()[1]
+        if label != tensor.name or tensor.shape != shape:
+            raise AttributeValueError(f"{where}: {tensor!r} was packed for another plan")
+        native = tensor._native
+        if native is None:
+            return tensor._array
+        if not isinstance(plan, NativePlan) or not native.fits(plan):
+            raise AttributeValueError(
+                f"{where}: {tensor!r} has another layout than this plan takes: pack it again"
+            )
+        packed.append(native)
+        return None
 
 
-def plan(function: Callable[..., Any], *arguments: Any, **attributes: Any) -> Plan:
+def plan(
+    function: Callable[..., Any], *arguments: Any, effort: str | None = None, **attributes: Any
+) -> Plan:
     """Plan a call of ``function`` with its own signature.
 
     Parameters
     ----------
     function : callable
-        One of the package's single-result functions, such as `convolution_backward_data`.
+        One of the package's operations, such as `convolution_backward_data`.
     *arguments, **attributes
         As for the function; a tensor may be an array or a `TensorSpec`.
+    effort : {"heuristic", "measure"}, optional
+        ``"measure"`` times the candidates, keeps the fastest and remembers it as wisdom.
 
     Returns
     -------
@@ -111,35 +269,47 @@ def plan(function: Callable[..., Any], *arguments: Any, **attributes: Any) -> Pl
     >>> p(np.ones((1, 2, 1), np.float32), weights).ravel().tolist()
     [1.0, 2.0, 1.0]
     """
-    name = FUNCTIONS.get(function) if isinstance(function, Hashable) else None
-    if name is None:
-        accepted = ", ".join(FUNCTIONS.values())
+    hashable = isinstance(function, Hashable)
+    name = FUNCTIONS.get(function) if hashable else None
+    joint = JOINT.get(function) if hashable else None
+    if name is None and joint is None:
+        accepted = ", ".join((*FUNCTIONS.values(), *JOINT.values()))
         raise AttributeValueError(f"plan: expected one of {accepted}; got {function!r}")
     try:
         bound = inspect.signature(function).bind(*arguments, **attributes)
     except TypeError as error:
-        raise AttributeValueError(f"plan: {name}: {error}") from None
+        raise AttributeValueError(f"plan: {name or joint}: {error}") from None
     bound.apply_defaults()
     values = dict(bound.arguments)
     if values.pop("out") is not None:
         raise AttributeValueError("plan: out is given when the plan is called")
-    backend = current_backend(values.pop("backend"))
+    chosen = settings(values.pop("backend"), values.pop("fpmath_mode"), effort)
+    if joint is not None:
+        tensors = {tensor: values.pop(tensor) for tensor in ("src", "weights", "diff_dst")}
+        return Plan(ops.joint_task(joint, tensors, values), tuple(tensors), chosen)
+    assert name is not None
     tensors = {tensor: values.pop(tensor) for tensor in OPERATIONS[name].tensors}
     # What is left of that name is the flag of the weights gradients, no tensor.
     bias = values.pop("bias", False)
-    made = recipe(name, tensors, values, bias=bias)
+    task = Task.of(recipe(name, tensors, values, bias=bias))
     names = [tensor for tensor, value in tensors.items() if value is not None]
-    return Plan(made, names, backend)
+    return Plan(task, names, chosen)
 
 
 def cache_info() -> CacheInfo:
-    """Return hits, misses, size and bytes of the plan cache, and its limits."""
-    return dispatch.plan_cache.info()
+    """Return hits, misses, size and bytes of the plan cache, and its limits.
+
+    ``bytes`` counts what the plans keep alive and the idle blocks of memory.
+    """
+    found = dispatch.plan_cache.info()
+    return found._replace(bytes=found.bytes + pool.idle_bytes)
 
 
 def cache_clear() -> None:
-    """Drop all cached plans and the idle workspaces."""
+    """Drop all cached plans, what is known of calls, and the idle memory."""
+    forget_kinds()
     dispatch.plan_cache.clear()
+    pool.reserve(0)
     pool.clear()
 
 
@@ -151,7 +321,7 @@ def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> 
     entries : int, optional
         Plans kept at the most.
     bytes : int, optional
-        Bytes that the kept plans may hold together.
+        Bytes that the kept plans and idle blocks of memory may hold together.
 
     Raises
     ------
@@ -164,3 +334,6 @@ def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> 
                 f"set_cache_limit: {label}: expected a positive integer, got {limit!r}"
             )
     dispatch.plan_cache.set_limit(entries, bytes)
+    if bytes is not None:
+        pool.set_limit(bytes)
+    pool.reserve(dispatch.plan_cache.info().bytes)

@@ -8,9 +8,11 @@ are the channels of the operation's own src and dst.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 __all__ = ["Choice", "Direction", "Problem", "TensorLayout"]
 
@@ -63,6 +65,10 @@ class TensorLayout:
             strides[axis] = step
             step *= self.shape[axis]
         return TensorLayout(self.shape, tuple(strides))
+
+
+def _joined(numbers: tuple[int, ...]) -> str:
+    return "x".join(map(str, numbers))
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,21 @@ class Problem:
         )
 
     @property
+    def name(self) -> str:
+        """All of the problem in one line, by which wisdom knows it."""
+        tensors = " ".join(
+            f"{role} {_joined(layout.shape)}/{_joined(layout.strides)}"
+            for role in ("src", "weights", "dst", "bias")
+            if (layout := getattr(self, role)) is not None
+        )
+        mode = "" if self.fpmath_mode == "strict" else f" fpmath {self.fpmath_mode}"
+        return (
+            f"{self.operation} {self.dtype}{mode} {tensors} strides {_joined(self.strides)}"
+            f" dilations {_joined(self.dilations)} pads {_joined(self.pads_begin)}"
+            f":{_joined(self.pads_end)}"
+        )
+
+    @property
     def result_name(self) -> str:
         """Which tensor is written: dst, src (as diff_src) or weights (as diff_weights)."""
         return {
@@ -177,3 +198,16 @@ class Choice:
     weights: str = "any"
     implementation: str = ""
     reference: bool = False
+
+    def as_dict(self) -> dict[str, str | bool]:
+        """Return the fields by name, as JSON can hold them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Choice | None:
+        """Return the choice that `as_dict` gave, None if the fields are not a choice's."""
+        defaults = asdict(cls(""))
+        known = fields.keys() <= defaults.keys() and "compute_dtype" in fields
+        if not known or any(type(fields[name]) is not type(defaults[name]) for name in fields):
+            return None
+        return cls(**fields)

@@ -320,7 +320,8 @@ def test_a_library_that_is_missing_is_an_error(
     def missing(*arguments: Any) -> None:
         raise onednn_py.LibraryNotFoundError("nothing found")
 
-    monkeypatch.setattr("onednn_py.dispatch.plan_problem", missing)
+    monkeypatch.setattr("onednn_py.calls.plan_jobs", missing)
+    monkeypatch.setattr("onednn_py.dispatch.plan_jobs", missing)
     graph = onednn_py.load_graph(write(tmp_path, gradient()))
     with pytest.raises(onednn_py.LibraryNotFoundError, match="nothing found"):
         graph.run(backend="onednn")

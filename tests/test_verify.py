@@ -19,6 +19,7 @@ from conftest import needs_onednn
 from onednn_py import dispatch
 from onednn_py.benchdnn import parse_descriptor
 from onednn_py.benchdnn.case import Case
+from onednn_py.calls import Bound
 from onednn_py.cli import main
 from onednn_py.comparison import ComparisonUnavailableError
 from onednn_py.errors import OneDNNError
@@ -45,14 +46,15 @@ def last_line(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.fixture
 def wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make oneDNN's plans compute one element of the result wrongly."""
-    execute = NativePlan.execute
+    run = Bound.run
 
-    def wrong(self, tensors) -> None:
-        execute(self, tensors)
-        result = tensors[self.problem.result_name]
-        result[(-1,) * result.ndim] += 3
+    def wrong(self, plan, pick, tensors) -> None:
+        run(self, plan, pick, tensors)
+        if isinstance(plan, NativePlan):
+            result = tensors[len(self.task.inputs)]
+            result[(-1,) * result.ndim] += 3
 
-    monkeypatch.setattr(NativePlan, "execute", wrong)
+    monkeypatch.setattr(Bound, "run", wrong)
 
 
 @pytest.fixture
@@ -134,10 +136,10 @@ def test_a_wrong_numpy_fails(
 def test_an_error_of_the_package_is_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self, tensors) -> None:
+    def fail(self, plan, pick, tensors) -> None:
         raise OneDNNError("dnnl_primitive_execute", "runtime_error")
 
-    monkeypatch.setattr(NativePlan, "execute", fail)
+    monkeypatch.setattr(Bound, "run", fail)
     assert verify("--dir=BWD_D", "--format=NCX", *SMALL) == 1
     assert "FAILED (OneDNNError: dnnl_primitive_execute failed" in capsys.readouterr().out
 

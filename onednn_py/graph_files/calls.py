@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .. import dispatch
 from ..arrays import DTYPES, TensorSpec, element_strides
+from ..calls import Task, run, settings
 from ..comparison import Request, Token
 from ..config import current_backend
 from ..errors import DTypeError, GraphFileError, OneDNNPyError, ShapeError
@@ -94,7 +95,7 @@ class Call:
 
     def execute(self, arrays: Mapping[str, Array], out: Array | None, backend: str | None) -> Array:
         """Compute the result from the input arrays, by role."""
-        result: Array = dispatch.execute(self.recipe, arrays, out, backend)
+        (result,) = run(Task.of(self.recipe), arrays, (out,), settings(backend))
         return result
 
     def request(self, arrays: Mapping[str, Array]) -> Request:
@@ -233,6 +234,6 @@ def _recipe(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Recip
     values = {**defaults, **arguments}
     tensors = {tensor: values.pop(tensor) for tensor in OPERATIONS[name].tensors}
     # What is left of these names is no attribute of the operation.
-    for argument in ("out", "backend", "bias"):
+    for argument in ("out", "backend", "fpmath_mode", "bias"):
         values.pop(argument, None)
     return recipe(name, tensors, values)

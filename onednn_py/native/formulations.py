@@ -44,6 +44,12 @@ class Formulation:
     bias_apart: bool
 
     @property
+    def present(self) -> list[str]:
+        """Roles that the problem asked for has."""
+        roles = ("src", "weights", "dst", "bias")
+        return [role for role in roles if getattr(self.asked, role) is not None]
+
+    @property
     def is_partial(self) -> bool:
         """Whether the primitive leaves elements of the result unwritten."""
         stepped = _stepped(self.asked)

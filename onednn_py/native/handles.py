@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ..errors import OneDNNError, OneDNNMemoryError
@@ -19,6 +20,10 @@ __all__ = ["Api", "Handle"]
 
 # A cffi pointer that destroys what it points to when it is collected.
 Handle = Any
+
+
+# Types that have a buffer, which bfloat16 has not.
+_BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 class Api:
@@ -191,12 +196,21 @@ class Api:
             destroy="memory",
         )
 
+    def pointers(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
+        """Addresses of the arrays' first elements, as pointers that do not own them."""
+        from_buffer = self._from_buffer
+        try:
+            return [from_buffer(array) + 0 for array in arrays]  # type: ignore[call-overload]
+        except (ValueError, TypeError, BufferError):
+            return list(map(self.pointer, arrays))
+
     def pointer(self, array: npt.NDArray[Any]) -> Any:
         """Address of an array's first element, as a pointer that does not own it."""
         try:
-            return self._from_buffer(array) + 0  # type: ignore[call-overload]
+            bits: Any = array.view(_BITS[array.itemsize])
+            return self._from_buffer(bits) + 0
         except (ValueError, TypeError, BufferError):
-            # bfloat16 has no buffer, a strided array none that cffi takes.
+            # A strided array has no buffer that cffi takes.
             return self.ffi.cast("char *", array.__array_interface__["data"][0])
 
     def layout_name(self, desc: Handle) -> str:

@@ -12,7 +12,8 @@ from .formulations import FORMULATIONS, formulate
 from .guards import is_reference
 from .handles import Api, Handle
 from .heuristics import preferences
-from .plan import NativePlan, Part
+from .parts import Part
+from .plan import NativePlan
 
 __all__ = ["build_plan", "candidates", "part_of", "select"]
 

@@ -6,7 +6,7 @@ from .convolutions import (
     convolution_backward_data,
     convolution_backward_weights,
 )
-from .joint import Gradients, conv_transpose_backward, convolution_backward
+from .joint import Gradients, conv_transpose_backward, convolution_backward, joint_task
 from .transposed import (
     conv_transpose,
     conv_transpose_backward_data,
@@ -24,4 +24,5 @@ __all__ = [
     "convolution_backward",
     "convolution_backward_data",
     "convolution_backward_weights",
+    "joint_task",
 ]

@@ -36,6 +36,7 @@ def convolution(
     weights_format: str = "XIO",
     out: Array | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Array:
     """Convolution, forward (Convolution).
 
@@ -55,6 +56,8 @@ def convolution(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -82,6 +85,7 @@ def convolution(
         },
         out,
         backend,
+        fpmath_mode,
     )
     return result
 
@@ -103,6 +107,7 @@ def convolution_backward_data(
     auto_pad_rule: str = "native",
     out: Array | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Array:
     """Gradient of `convolution` with respect to src (ConvolutionBackwardData).
 
@@ -129,6 +134,8 @@ def convolution_backward_data(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -167,6 +174,7 @@ def convolution_backward_data(
         },
         out,
         backend,
+        fpmath_mode,
     )
     return result
 
@@ -188,6 +196,7 @@ def convolution_backprop_data(
     auto_pad_rule: str = "native",
     out: Array | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Array:
     """`convolution_backward_data` by its older name and attributes (ConvolutionBackpropData-1).
 
@@ -212,6 +221,8 @@ def convolution_backprop_data(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -243,6 +254,7 @@ def convolution_backprop_data(
         },
         out,
         backend,
+        fpmath_mode,
     )
     return result
 
@@ -263,6 +275,7 @@ def convolution_backward_weights(
     bias: bool = False,
     out: Array | Sequence[Array | None] | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Any:
     """Gradient of `convolution` with respect to weights (ConvolutionBackwardWeights).
 
@@ -285,6 +298,8 @@ def convolution_backward_weights(
     out : ndarray, or pair of ndarray or None, optional
         For diff_weights, or for (diff_weights, diff_bias).
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -313,5 +328,6 @@ def convolution_backward_weights(
         },
         out,
         backend,
+        fpmath_mode,
         bias=bias,
     )

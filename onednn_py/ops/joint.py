@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import share_memory, spec_of
+from ..calls import Task
+from ..dispatch import Job
 from ..errors import AttributeValueError, ShapeError
-from .call import Array, Ints
-from .convolutions import convolution_backward_data, convolution_backward_weights
-from .transposed import conv_transpose_backward_data, conv_transpose_backward_weights
+from ..normalise import Recipe, recipe
+from .call import Array, Ints, run_task
 
-__all__ = ["Gradients", "conv_transpose_backward", "convolution_backward"]
+__all__ = ["Gradients", "conv_transpose_backward", "convolution_backward", "joint_task"]
 
 WRT = ("src", "weights", "bias")
 
@@ -43,6 +45,7 @@ def convolution_backward(
     wrt: Collection[str] = ("src", "weights"),
     out: Sequence[Array | None] | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Gradients:
     """Return the gradients of `convolution` with respect to src, weights and bias.
 
@@ -77,29 +80,24 @@ def convolution_backward(
     >>> gradients.diff_weights.ravel().tolist(), gradients.diff_src
     ([4.0, 4.0, 4.0, 4.0], None)
     """
-    attributes: dict[str, Any] = {
-        "strides": strides,
-        "pads_begin": pads_begin,
-        "pads_end": pads_end,
-        "dilations": dilations,
-        "auto_pad": auto_pad,
-        "groups": groups,
-        "data_format": data_format,
-        "weights_format": weights_format,
-        "backend": backend,
-    }
-    name = "convolution_backward"
-    shape = spec_of(f"{name}: src", src).shape
-    outputs = _outputs(name, out)
-    src, weights, diff_dst = (_kept(tensor, outputs) for tensor in (src, weights, diff_dst))
-
-    def backward_data(diff_src: Array | None) -> Array:
-        return convolution_backward_data(diff_dst, weights, shape, out=diff_src, **attributes)
-
-    def backward_weights(**keywords: Any) -> Any:
-        return convolution_backward_weights(src, diff_dst, **keywords, **attributes)
-
-    return _backward(name, weights, wrt, outputs, backward_data, backward_weights)
+    return _backward(
+        "convolution_backward",
+        {"src": src, "weights": weights, "diff_dst": diff_dst},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "weights_format": weights_format,
+            "wrt": wrt,
+        },
+        out,
+        backend,
+        fpmath_mode,
+    )
 
 
 def conv_transpose_backward(
@@ -119,6 +117,7 @@ def conv_transpose_backward(
     wrt: Collection[str] = ("src", "weights"),
     out: Sequence[Array | None] | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Gradients:
     """Return the gradients of `conv_transpose` with respect to src, weights and bias.
 
@@ -143,62 +142,132 @@ def conv_transpose_backward(
     ShapeError, AttributeValueError, DTypeError
         Naming what was expected and what came.
     """
-    attributes: dict[str, Any] = {
-        "strides": strides,
-        "pads_begin": pads_begin,
-        "pads_end": pads_end,
-        "dilations": dilations,
-        "auto_pad": auto_pad,
-        "groups": groups,
-        "data_format": data_format,
-        "weights_format": weights_format,
-        "output_padding": output_padding,
-        "backend": backend,
-    }
-    name = "conv_transpose_backward"
-    shape = spec_of(f"{name}: src", src).shape
-    outputs = _outputs(name, out)
-    src, weights, diff_dst = (_kept(tensor, outputs) for tensor in (src, weights, diff_dst))
-
-    def backward_data(diff_src: Array | None) -> Array:
-        result = conv_transpose_backward_data(diff_dst, weights, out=diff_src, **attributes)
-        if result.shape != shape:
-            raise ShapeError(f"{name}: diff_dst belongs to a src of {result.shape}, got {shape}")
-        return result
-
-    def backward_weights(**keywords: Any) -> Any:
-        return conv_transpose_backward_weights(src, diff_dst, **keywords, **attributes)
-
-    return _backward(name, weights, wrt, outputs, backward_data, backward_weights)
+    return _backward(
+        "conv_transpose_backward",
+        {"src": src, "weights": weights, "diff_dst": diff_dst},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "weights_format": weights_format,
+            "output_padding": output_padding,
+            "wrt": wrt,
+        },
+        out,
+        backend,
+        fpmath_mode,
+    )
 
 
 def _backward(
     name: str,
-    weights: Array,
-    wrt: Collection[str],
-    outputs: tuple[Array | None, ...],
-    backward_data: Callable[[Array | None], Array],
-    backward_weights: Callable[..., Any],
+    tensors: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    out: Any,
+    backend: str | None,
+    fpmath_mode: str | None,
 ) -> Gradients:
-    asked: Any = [wrt] if isinstance(wrt, str) else wrt
-    if not isinstance(asked, Collection) or not asked or any(name not in WRT for name in asked):
-        raise AttributeValueError(f"{name}: wrt: expected some of {', '.join(WRT)}; got {wrt!r}")
-    diff_src, diff_weights, diff_bias = outputs
-    made: dict[str, Array] = {}
-    if "weights" in asked or "bias" in asked:
-        shape = spec_of(f"{name}: weights", weights).shape
-        pair = backward_weights(
-            weights_shape=shape,
-            bias="bias" in asked,
-            out=(diff_weights, diff_bias) if "bias" in asked else diff_weights,
+    def task() -> tuple[Task, Mapping[str, Any]]:
+        return joint_task(name, tensors, arguments), tensors
+
+    made: Gradients = run_task(name, task, tensors, (False, arguments), out, backend, fpmath_mode)
+    return made
+
+
+def joint_task(name: str, tensors: Mapping[str, Any], arguments: Mapping[str, Any]) -> Task:
+    """Return the task of the gradients that ``arguments["wrt"]`` names.
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    """
+    attributes = dict(arguments)
+    asked = _asked(name, attributes.pop("wrt"))
+    family = "conv_transpose" if name.startswith("conv_transpose") else "convolution"
+    src, weights, diff_dst = (tensors[tensor] for tensor in ("src", "weights", "diff_dst"))
+    src_shape = spec_of(f"{name}: src", src).shape
+    # Both are made whatever is asked: together they check all three tensors.
+    size = {} if family == "conv_transpose" else {"dst_shape": src_shape}
+    data = recipe(
+        f"{family}_backward_data",
+        {"diff_dst": diff_dst, "weights": weights},
+        {**attributes, **size},
+    )
+    if data.result_shape != src_shape:
+        raise ShapeError(
+            f"{name}: diff_dst belongs to a src of {data.result_shape}, got {src_shape}"
         )
-        if "bias" in asked:
-            made["weights"], made["bias"] = pair
-        else:
-            made["weights"] = pair
-    if "src" in asked:
-        made["src"] = backward_data(diff_src)
-    return Gradients(*(made.get(key) if key in asked else None for key in WRT))
+    shape = {"weights_shape": spec_of(f"{name}: weights", weights).shape}
+    gradient = recipe(
+        f"{family}_backward_weights",
+        {"src": src, "diff_dst": diff_dst},
+        {**attributes, **shape},
+        bias="bias" in asked,
+    )
+    views = {
+        "diff_src": data.views["src"],
+        "diff_weights": gradient.views["weights"],
+        "diff_bias": gradient.views.get("bias"),
+    }
+
+    def jobs(strides: Mapping[str, tuple[int, ...]], mode: str) -> tuple[Job, ...]:
+        made = []
+        if "src" in asked:
+            names = {"src": "diff_src", "dst": "diff_dst"}
+            made.append(_job(data, names, strides, mode))
+        if "weights" in asked or "bias" in asked:
+            names = {"weights": "diff_weights", "dst": "diff_dst", "bias": "diff_bias"}
+            made.append(_job(gradient, names, strides, mode, only_bias="weights" not in asked))
+        return tuple(made)
+
+    return Task(
+        name,
+        data.dtype,
+        {
+            "src": gradient.views["src"],
+            "weights": data.views["weights"],
+            "diff_dst": data.views["dst"],
+        },
+        {f"diff_{key}": view for key in WRT if key in asked and (view := views[f"diff_{key}"])},
+        jobs,
+        partial(_outs, name, asked),
+        partial(_gradients, asked),
+    )
+
+
+def _job(
+    made: Recipe,
+    names: Mapping[str, str],
+    strides: Mapping[str, tuple[int, ...]],
+    mode: str,
+    *,
+    only_bias: bool = False,
+) -> Job:
+    dense = made.dense_strides()
+    own = {role: strides.get(names.get(role, role), dense[role]) for role in made.views}
+    return Job(made.problem(own, mode), tuple(names.items()), only_bias)
+
+
+def _asked(name: str, wrt: Any) -> frozenset[str]:
+    asked: Any = [wrt] if isinstance(wrt, str) else wrt
+    if not isinstance(asked, Collection) or not asked or any(key not in WRT for key in asked):
+        raise AttributeValueError(f"{name}: wrt: expected some of {', '.join(WRT)}; got {wrt!r}")
+    return frozenset(asked)
+
+
+def _gradients(asked: frozenset[str], results: Sequence[Array]) -> Gradients:
+    found = iter(results)
+    return Gradients(*(next(found) if key in asked else None for key in WRT))
+
+
+def _outs(name: str, asked: frozenset[str], out: Any) -> list[Any]:
+    given = _outputs(name, out)
+    return [array for key, array in zip(WRT, given, strict=True) if key in asked]
 
 
 def _outputs(name: str, out: Any) -> tuple[Array | None, ...]:
@@ -214,12 +283,3 @@ def _outputs(name: str, out: Any) -> tuple[Array | None, ...]:
         if share_memory(first, second):
             raise AttributeValueError(f"{name}: out: two of the arrays share memory")
     return tuple(out)
-
-
-def _kept(tensor: Any, outputs: tuple[Array | None, ...]) -> Any:
-    """Return an input that writing the first gradient cannot change under the second."""
-    if isinstance(tensor, np.ndarray):
-        for out in outputs:
-            if isinstance(out, np.ndarray) and np.may_share_memory(tensor, out):
-                return tensor.copy()
-    return tensor

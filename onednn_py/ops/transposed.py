@@ -36,6 +36,7 @@ def conv_transpose(
     output_padding: Ints = 0,
     out: Array | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Array:
     """Transposed convolution (ConvTranspose).
 
@@ -58,6 +59,8 @@ def conv_transpose(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -86,6 +89,7 @@ def conv_transpose(
         },
         out,
         backend,
+        fpmath_mode,
     )
     return result
 
@@ -105,6 +109,7 @@ def conv_transpose_backward_data(
     output_padding: Ints = 0,
     out: Array | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to src (ConvTransposeBackwardData).
 
@@ -127,6 +132,8 @@ def conv_transpose_backward_data(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -155,6 +162,7 @@ def conv_transpose_backward_data(
         },
         out,
         backend,
+        fpmath_mode,
     )
     return result
 
@@ -176,6 +184,7 @@ def conv_transpose_backward_weights(
     bias: bool = False,
     out: Array | Sequence[Array | None] | None = None,
     backend: str | None = None,
+    fpmath_mode: str | None = None,
 ) -> Any:
     """Gradient of `conv_transpose` with respect to weights (ConvTransposeBackwardWeights).
 
@@ -201,6 +210,8 @@ def conv_transpose_backward_weights(
     out : ndarray, or pair of ndarray or None, optional
         For diff_weights, or for (diff_weights, diff_bias).
     backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
 
     Returns
     -------
@@ -230,5 +241,6 @@ def conv_transpose_backward_weights(
         },
         out,
         backend,
+        fpmath_mode,
         bias=bias,
     )

@@ -1,0 +1,107 @@
+"""Parts: problems that are decided, and what a plan of several needs to know of their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import DTYPES
+from ..problem import Choice, TensorLayout
+from .formulations import Formulation
+from .handles import Handle
+
+__all__ = ["Converted", "Part", "shares_tensors"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One problem of a plan, decided.
+
+    Attributes
+    ----------
+    formulation : Formulation
+    choice : Choice
+        With the implementation's name.
+    descriptor : Handle
+        Primitive descriptor at that implementation.
+    names : dict
+        For each role of the problem that was asked, the operand's name in the plan.
+    """
+
+    formulation: Formulation
+    choice: Choice
+    descriptor: Handle
+    names: dict[str, str] = field(default_factory=dict)
+
+    def named(self, names: dict[str, str]) -> Part:
+        """Return the part with other names of its tensors."""
+        return replace(self, names=names)
+
+    def name(self, role: str) -> str:
+        return self.names.get(role, role)
+
+    @property
+    def results(self) -> set[str]:
+        """Names of the operands that are written."""
+        asked = self.formulation.asked
+        roles = {asked.result_name}
+        if asked.result_name == "weights":
+            roles.add("bias")
+        return {self.name(role) for role in roles if getattr(asked, role) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A tensor that is computed in another data type: a dense copy in the workspace."""
+
+    part: Part
+    role: str
+    offset: int
+    is_result: bool
+
+    @property
+    def name(self) -> str:
+        return self.part.name(self.part.formulation.roles[self.role])
+
+    @property
+    def layout(self) -> TensorLayout:
+        layout: TensorLayout = getattr(self.part.formulation.problem, self.role)
+        return layout
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return DTYPES[self.part.formulation.problem.dtype]
+
+    def seen(self, array: Array) -> Array:
+        """Return the caller's elements, in the order of `view`."""
+        return self.part.formulation.seen(self.role, array)
+
+    def view(self, block: npt.NDArray[Any], offset: int | None = None) -> Array:
+        """Return the copy as an array, in a workspace or elsewhere."""
+        dtype, layout = self.dtype, self.layout
+        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
+        place = self.offset if offset is None else offset
+        return np.ndarray(layout.shape, dtype, block, place, strides)
+
+
+def shares_tensors(parts: Sequence[Part]) -> bool:
+    """Whether one plan can run all parts: each tensor converted in one way for all of them."""
+    converted: dict[str, tuple[str, TensorLayout]] = {}
+    for part in parts:
+        formulation = part.formulation
+        for role, asked_role in formulation.roles.items():
+            layout = getattr(formulation.problem, role)
+            if layout is None:
+                continue
+            form = (formulation.problem.dtype, layout)
+            is_plain = formulation.problem.dtype == formulation.asked.dtype
+            other = converted.setdefault(part.name(asked_role), form)
+            if other != form and not (is_plain and other[0] == form[0]):
+                return False
+    return True
