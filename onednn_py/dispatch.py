@@ -16,26 +16,30 @@ import numpy.typing as npt
 
 from . import memory, wisdom
 from .errors import LibraryNotFoundError, OneDNNError
-from .native.library import Library, find_library
+from .native.library import Library, find_library, library
 from .native.parts import Part, shares_tensors
 from .native.plan import NativePlan
 from .native.runtime import generation, runtime, threads
 from .native.selection import build_plan
-from .native.tune import measure
+from .native.tune import DEFAULT_BUDGET, Measured, measure
 from .numpy_backend import NumpyPlan
 from .plancache import PlanCache
 from .problem import Choice, Problem
 from .rounding import sum_into_bias
 
 __all__ = [
+    "NO_IMPLEMENTATION",
     "BackendPlan",
     "Job",
     "PlanSequence",
-    "machine",
+    "known",
+    "machine_here",
+    "measure_problem",
     "native_state",
     "plan_cache",
     "plan_jobs",
     "plan_problem",
+    "unfit",
 ]
 
 _log = logging.getLogger("onednn_py")
@@ -47,6 +51,8 @@ Array = npt.NDArray[Any]
 NATIVE_REACH = 2**31
 LARGEST_STEP = 2**15
 BYTES_PER_ELEMENT = 4
+
+NO_IMPLEMENTATION = "oneDNN has no implementation"
 
 _warned_lock = threading.Lock()
 _warned = False
@@ -195,52 +201,75 @@ def _native_plan(jobs: tuple[Job, ...], effort: str) -> BackendPlan:
 
 
 def _plan_one(problem: Problem, effort: str) -> NativePlan | NumpyPlan:
-    unfit = _unfit(problem)
-    if unfit:
-        return NumpyPlan(problem, unfit)
+    reason = unfit(problem)
+    if reason:
+        return NumpyPlan(problem, reason)
     api = runtime()
     try:
-        here, name = machine(api.library), problem.name
-        entry = wisdom.recall(here, name)
-        choice = None if entry is None else Choice.from_dict(entry.choice)
-        if choice is not None:
-            return build_plan(api, problem, choice)
-        if entry is not None:
-            _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
-        if effort != "measure":
-            return build_plan(api, problem)
-        measured = measure(api, problem)
-        wisdom.remember(
-            here,
-            name,
-            wisdom.Entry(
-                measured.plan.choice.as_dict(),
-                measured.microseconds,
-                measured.heuristic_microseconds,
-            ),
-        )
-        return measured.plan
+        found = known(problem)
+        if found is None and effort == "measure":
+            return measure_problem(problem).plan
+        return build_plan(api, problem, None if found is None else found[0])
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise
         _log.debug("%s runs on NumPy: %s", problem.operation, error)
-        return NumpyPlan(problem, "oneDNN has no implementation")
+        return NumpyPlan(problem, NO_IMPLEMENTATION)
 
 
-def machine(opened: Library) -> wisdom.Machine:
-    """Return what wisdom is bound to: version, build, CPU ISA and number of threads."""
+def known(problem: Problem) -> tuple[Choice, wisdom.Entry] | None:
+    """Return what wisdom has for a problem on this machine, None if it has nothing of use."""
+    entry = wisdom.recall(_machine(runtime().library), problem.name)
+    if entry is None:
+        return None
+    choice = Choice.from_dict(entry.choice)
+    if choice is None:
+        _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
+        return None
+    return choice, entry
+
+
+def measure_problem(problem: Problem, budget: float = DEFAULT_BUDGET) -> Measured:
+    """Measure the ways in which oneDNN can compute a problem; the fastest becomes wisdom.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that oneDNN can take, see `unfit`.
+    budget : float
+        Seconds after which no further way is tried.
+
+    Raises
+    ------
+    LibraryNotFoundError
+    OneDNNError
+        With status ``unimplemented`` if oneDNN has no implementation.
+    """
+    api = runtime()
+    measured = measure(api, problem, budget)
+    entry = wisdom.Entry(
+        measured.plan.choice.as_dict(), measured.microseconds, measured.heuristic_microseconds
+    )
+    wisdom.remember(_machine(api.library), problem.name, entry)
+    return measured
+
+
+def machine_here() -> wisdom.Machine | None:
+    """Return what wisdom is bound to on this thread, None without a library."""
+    try:
+        return _machine(library())
+    except LibraryNotFoundError:
+        return None
+
+
+def _machine(opened: Library) -> wisdom.Machine:
     return wisdom.Machine(opened.version_text, opened.hash, opened.cpu_isa, threads(opened))
 
 
-def _machine_here() -> wisdom.Machine | None:
-    opened = find_library()
-    return None if opened is None else machine(opened)
+wisdom.identify_by(machine_here)
 
 
-wisdom.identify_by(_machine_here)
-
-
-def _unfit(problem: Problem) -> str:
+def unfit(problem: Problem) -> str:
     """Return why oneDNN cannot take the problem at all, an empty string if it can."""
     if problem.dtype == "f64":
         return "oneDNN has no float64 convolution"

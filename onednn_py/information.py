@@ -10,14 +10,12 @@ import cffi
 import ml_dtypes
 import numpy as np
 
-from . import wisdom
 from .errors import LibraryNotFoundError
 from .native.library import library, rejections
-from .native.runtime import threads
 from .native.support import support
 from .threads import get_num_threads
 
-__all__ = ["get_num_threads", "info", "machine_here", "package_version"]
+__all__ = ["get_num_threads", "info", "package_version"]
 
 
 def package_version() -> str:
@@ -26,18 +24,6 @@ def package_version() -> str:
         return version("onednn_py")
     except PackageNotFoundError:
         return "unknown (not installed)"
-
-
-def machine_here() -> wisdom.Machine | None:
-    """Return what wisdom is bound to on this thread, None without a library."""
-    try:
-        found = library()
-    except LibraryNotFoundError:
-        return None
-    return wisdom.Machine(found.version_text, found.hash, found.cpu_isa, threads(found))
-
-
-wisdom.identify_by(machine_here)
 
 
 def info() -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import wisdom
+from ..dispatch import machine_here
 from ..errors import AttributeValueError, OneDNNPyError
-from ..information import machine_here
 from ..wisdom import Entry, Machine
 from ..wisdom.files import Contents, merge_into, read
 

@@ -76,7 +76,11 @@ def default_path() -> Path | None:
 
 
 def revision() -> int:
-    """Return a number that changes whenever `recall` may answer differently from before."""
+    """Return a number that changes when wisdom is loaded or forgotten, and plans are to follow.
+
+    `remember` leaves it: a measurement concerns the plan that it was made for, and must not
+    make all others be built again.
+    """
     return _revision
 
 
@@ -117,13 +121,9 @@ def remember(machine: Machine, problem: str, entry: Entry) -> None:
     AttributeValueError
         If ``problem`` is no such text.
     """
-    global _revision
     checked_problem(problem)
     with _lock:
-        before = _known.get((machine, problem))
         _keep({(machine, problem): entry}, None)
-        if before is None or before.entry.choice != entry.choice:
-            _revision += 1
 
 
 def load(path: str | os.PathLike[str] | None = None) -> int:
