@@ -54,7 +54,7 @@ class TestSuites:
 
     def test_every_file_belongs_to_a_suite(self) -> None:
         listed = {path for name in SUITES for _, path in suite_files(name)}
-        folder = Path(bench.suite_files("unet")[0][1]).parents[1]
+        folder = Path(suite_files("unet")[0][1]).parents[1]
         assert listed == set(folder.rglob("*.txt"))
 
     def test_an_unknown_suite(self) -> None:

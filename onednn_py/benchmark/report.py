@@ -9,6 +9,7 @@ from ..benchdnn.case import Case
 from .results import EXPECTED, OK, Group, Result
 
 __all__ = [
+    "CaseColumn",
     "CaseTable",
     "aligned",
     "fault_lines",
@@ -28,8 +29,32 @@ GROUP_HEADING = ("type", "format", "direction", "against", "cases", "mean", "fas
 TINY_NAMES = {"ours": "plain call", "plan": "plan, out=", "native": "native", "torch": "PyTorch"}
 
 
+class CaseColumn:
+    """The first column of a table that is printed while its cases are measured, of set width.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        All that will come.
+    """
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        names = ("problem", *(_name(case) for case in cases))
+        self._name = min(max(map(len, names)), WIDEST_NAME)
+        self._kind = max((len(_kind(case)) for case in cases), default=0)
+
+    def heading(self) -> str:
+        return f"{'problem':{self._name}}  {'':{self._kind}}"
+
+    def cell(self, case: Case) -> str:
+        name = _name(case)
+        if len(name) > self._name:
+            name = name[: self._name - 3] + "..."
+        return f"{name:{self._name}}  {_kind(case):{self._kind}}"
+
+
 class CaseTable:
-    """A table that is printed while the cases are measured, so that its columns have set widths.
+    """A table of ratios, printed while the cases are measured.
 
     Parameters
     ----------
@@ -40,21 +65,15 @@ class CaseTable:
     """
 
     def __init__(self, cases: Sequence[Case], others: Sequence[str]) -> None:
-        names = ("problem", *(case.descriptor.name or str(case.descriptor) for case in cases))
-        self._name = min(max(map(len, names)), WIDEST_NAME)
-        self._kind = max((len(_kind(case)) for case in cases), default=0)
+        self._column = CaseColumn(cases)
         self._others = others
 
     def heading(self) -> str:
-        problem = f"{'problem':{self._name}}  {'':{self._kind}}"
         others = "".join(f"  {f'vs {other}':>9}" for other in self._others)
-        return f"{problem}       ms   GF/s  peak{others}  implementation"
+        return f"{self._column.heading()}       ms   GF/s  peak{others}  implementation"
 
     def line(self, result: Result) -> str:
-        name = result.name
-        if len(name) > self._name:
-            name = name[: self._name - 3] + "..."
-        problem = f"{name:{self._name}}  {_kind(result.case):{self._kind}}"
+        problem = self._column.cell(result.case)
         if not result.own.seconds:
             return f"{problem}  {result.own.status}: {result.own.detail}"
         rate, share = result.rate or 0.0, result.peak_share
@@ -82,6 +101,10 @@ def gap_lines(results: Sequence[Result]) -> list[str]:
         if timing.status != OK
     )
     return [f"{other}: {number} {reason}" for (other, reason), number in counts.items()]
+
+
+def _name(case: Case) -> str:
+    return case.descriptor.name or str(case.descriptor)
 
 
 def _kind(case: Case) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import OneDNNPyError
-from . import bench, demo, information, run, verify, wisdom
+from . import bench, demo, information, run, tune, verify, wisdom
 
 __all__ = ["main"]
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Gradients of convolution and transposed convolution, run by oneDNN.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (information, demo, run, verify, bench, wisdom):
+    for command in (information, demo, run, verify, bench, tune, wisdom):
         command.add_parser(commands)
     parsed = parser.parse_args(arguments)
     try:

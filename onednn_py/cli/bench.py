@@ -8,24 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..benchdnn import parse_descriptor
+from ..benchdnn import Descriptor, parse_descriptor
 from ..benchdnn.case import Case
 from ..benchmark.contestants import OTHERS, contestants
 from ..benchmark.machine import busy_cores
 from ..benchmark.report import CaseTable, fault_lines, gap_lines, group_lines, tiny_lines
 from ..benchmark.results import Result, grouped, to_json
 from ..benchmark.rounds import Benchmark
-from ..benchmark.suites import SUITES, suite_files
 from ..config import EFFORTS
 from ..errors import AttributeValueError
 from ..information import get_num_threads, info
 from .bench_figures import save_ratio_figure
 from .extras import require
 from .outputs import check_writable, picture, write_json
-from .problems import add_problem_options, natural, positive, selected_cases
+from .problems import add_problem_options, add_suite_option, count, positive, selected_cases
 from .screen import Screen
 
-__all__ = ["add_parser", "run"]
+__all__ = ["DEFAULT_DIRECTIONS", "add_parser", "default_problems", "run"]
 
 DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
 DEFAULT_BUDGET = 0.5
@@ -72,12 +71,7 @@ def add_parser(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--suite",
-        action=_Suites,
-        metavar="NAME,...",
-        help=f"convolutions of well-known networks: {', '.join(SUITES)}",
-    )
+    add_suite_option(parser)
     parser.add_argument(
         "--tiny",
         action="store_true",
@@ -95,7 +89,7 @@ def add_parser(commands: Any) -> None:
         "--effort", choices=EFFORTS, default=EFFORTS[0], help="of our plans (default: %(default)s)"
     )
     parser.add_argument(
-        "--threads", type=_threads, metavar="N", help="of everybody (default: what oneDNN takes)"
+        "--threads", type=count, metavar="N", help="of everybody (default: what oneDNN takes)"
     )
     parser.add_argument(
         "--budget",
@@ -156,11 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _cases(arguments: argparse.Namespace, screen: Screen) -> list[Case]:
     if arguments.tiny and not arguments.sources:
         return []
-    default = [
-        *(parse_descriptor(text) for text in CONVOLUTIONS),
-        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
-    ]
-    cases, notes = selected_cases(arguments, default, DEFAULT_DIRECTIONS)
+    cases, notes = selected_cases(arguments, default_problems(), DEFAULT_DIRECTIONS)
     for note in notes:
         screen.say(note)
     empty = [case for case in cases if not case.descriptor.minibatch]
@@ -169,6 +159,14 @@ def _cases(arguments: argparse.Namespace, screen: Screen) -> list[Case]:
     if len(empty) == len(cases):
         raise AttributeValueError("no problem to time")
     return [case for case in cases if case not in empty]
+
+
+def default_problems() -> list[Descriptor]:
+    """Return what is timed where the command line names no problem."""
+    return [
+        *(parse_descriptor(text) for text in CONVOLUTIONS),
+        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
+    ]
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -239,19 +237,6 @@ def _report(
             screen.say("there is no ratio to draw")
 
 
-class _Suites(argparse.Action):
-    """Adds the files of suites to what `selected_cases` reads."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        for name in values.lower().split(","):
-            try:
-                files = suite_files(name)
-            except AttributeValueError as error:
-                raise argparse.ArgumentError(self, str(error).partition(": ")[2]) from None
-            found = [(operation, "batch", str(path)) for operation, path in files]
-            namespace.sources = (*namespace.sources, *found)
-
-
 def _compared(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.lower().split(",")))
     if names == ("none",):
@@ -261,10 +246,3 @@ def _compared(text: str) -> tuple[str, ...]:
             listed = ", ".join(OTHERS)
             raise argparse.ArgumentTypeError(f"expected some of {listed} or none; got {name!r}")
     return names
-
-
-def _threads(text: str) -> int:
-    number = natural(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
-    return number

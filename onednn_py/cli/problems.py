@@ -10,10 +10,18 @@ from typing import Any
 from ..benchdnn import Descriptor, parse_descriptor
 from ..benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
 from ..benchdnn.case import Case
+from ..benchmark.suites import SUITES, suite_files
 from ..errors import AttributeValueError
 from ..formats import DATA_FORMATS
 
-__all__ = ["add_problem_options", "natural", "positive", "selected_cases"]
+__all__ = [
+    "add_problem_options",
+    "add_suite_option",
+    "count",
+    "natural",
+    "positive",
+    "selected_cases",
+]
 
 EXAMPLES = {"conv": "mb16ic64ih56oc64oh56kh3ph1", "deconv": "mb16ic64ih28oc32oh56kh4sh2ph1"}
 
@@ -70,6 +78,16 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
         help="minibatch in place of the descriptors' own; 0 keeps that",
     )
     parser.set_defaults(sources=())
+
+
+def add_suite_option(parser: argparse.ArgumentParser) -> None:
+    """Add --suite, whose problems `selected_cases` reads as well."""
+    parser.add_argument(
+        "--suite",
+        action=_Suites,
+        metavar="NAME,...",
+        help=f"convolutions of well-known networks: {', '.join(SUITES)}",
+    )
 
 
 def selected_cases(
@@ -139,6 +157,17 @@ class _BatchFile(argparse.Action):
         namespace.sources = (*namespace.sources, (operation, "batch", values))
 
 
+class _Suites(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        for name in values.lower().split(","):
+            try:
+                files = suite_files(name)
+            except AttributeValueError as error:
+                raise argparse.ArgumentError(self, str(error).partition(": ")[2]) from None
+            found = [(operation, "batch", str(path)) for operation, path in files]
+            namespace.sources = (*namespace.sources, *found)
+
+
 def _operation_of(path: Path) -> str:
     resolved = path.resolve()
     for name in (resolved.name.lower(), resolved.parent.name.lower()):
@@ -174,6 +203,14 @@ def natural(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise argparse.ArgumentTypeError(f"expected an integer of at least 0, got {text!r}")
     return int(text)
+
+
+def count(text: str) -> int:
+    """Read an integer of at least 1."""
+    number = natural(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
+    return number
 
 
 def positive(text: str) -> float:

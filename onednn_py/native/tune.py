@@ -26,7 +26,7 @@ from .handles import Api
 from .plan import NativePlan
 from .selection import build_plan, candidates
 
-__all__ = ["DEFAULT_BUDGET", "Measured", "measure"]
+__all__ = ["DEFAULT_BUDGET", "Measured", "described", "measure"]
 
 _log = logging.getLogger("onednn_py")
 
