@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import product
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from .config import wanted_threads
 
-__all__ = ["available_cpus", "current_threads", "each", "follow", "spans", "split"]
+__all__ = ["available_cpus", "boxes", "current_threads", "each", "follow", "spans"]
 
 Item = TypeVar("Item")
 
@@ -56,20 +57,15 @@ def spans(extent: int, length: int) -> Iterator[slice]:
         yield slice(first, min(first + length, extent))
 
 
-def split(work: Callable[[slice], object], extent: int, threads: int | None = None) -> None:
-    """Call ``work`` with slices that cover ``range(extent)``, one a thread, in parallel.
-
-    Parameters
-    ----------
-    work : callable
-        Takes one slice; what it returns is dropped.
-    extent : int
-    threads : int, optional
-        At most so many; `current_threads` of them by default.
-    """
-    wanted = current_threads() if threads is None else threads
-    if extent > 0:
-        each(work, spans(extent, -(-extent // max(1, wanted))), wanted)
+def boxes(shape: Sequence[int], most: int) -> list[tuple[slice, ...]]:
+    """Cut a grid into boxes of at most ``most`` elements, each whole along the inner axes."""
+    cuts = []
+    for extent in reversed(shape):
+        whole = max(1, extent)
+        parts = -(-whole // max(1, min(whole, most)))
+        cuts.append(list(spans(extent, -(-whole // parts))))
+        most //= whole
+    return list(product(*reversed(cuts)))
 
 
 def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:

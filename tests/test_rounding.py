@@ -1,56 +1,148 @@
-"""Rounding to float16: NumPy's own values for every kind of number, subnormals too."""
+"""Conversions: NumPy's and ml_dtypes' own bits for every kind of number, any strides."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from onednn_py.rounding import CHUNK, round_into
+import onednn_py
+from onednn_py import rounding
+from onednn_py.rounding import CHUNK, FEW_CHUNKS, round_into, widen_into
+
+MANY = FEW_CHUNKS * CHUNK + 3
+HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
+FINITE_HALVES = HALVES[np.isfinite(HALVES)]
 
 
 def every_kind() -> np.ndarray:
     """Normal, subnormal, halfway, overflowing and special values, of both signs."""
     rng = np.random.default_rng(0)
-    halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    halves = HALVES.astype(np.float32)
     finite = np.sort(halves[np.isfinite(halves)])
-    between = (finite[1:].astype(np.float64) + finite[:-1]) / 2
-    near = np.nextafter(between.astype(np.float32), np.float32(np.inf))
+    between = ((finite[1:].astype(np.float64) + finite[:-1]) / 2).astype(np.float32)
+    near = [np.nextafter(between, np.float32(side)) for side in (-np.inf, np.inf)]
     random = rng.standard_normal(20_000) * 10.0 ** rng.integers(-9, 6, 20_000)
-    return np.concatenate([halves, between.astype(np.float32), near, random.astype(np.float32)])
+    return np.concatenate([halves, between, *near, random.astype(np.float32)])
 
 
-def plain(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", under="ignore"):
-        return values.astype(np.float16)
+def any_bits(count: int) -> np.ndarray:
+    """Random bit patterns of float32: every exponent, NaN of any payload."""
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
 
 
-def test_every_value_is_rounded_as_numpy_does() -> None:
-    values = every_kind()
+def within_half(values: np.ndarray) -> np.ndarray:
+    """Only what float16 does not round to infinity: what is not left to NumPy."""
+    return values[np.abs(values) < 65520]
+
+
+def plain(values: np.ndarray, dtype: type = np.float16) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return values.astype(dtype)
+
+
+def assert_same_bits(actual: np.ndarray, expected: np.ndarray) -> None:
+    assert actual.dtype == expected.dtype
+    bits = f"u{actual.itemsize}"
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(actual).view(bits), np.ascontiguousarray(expected).view(bits)
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "values",
+    [
+        every_kind(),
+        within_half(every_kind()),
+        any_bits(2**18),
+        within_half(any_bits(2**21)),
+        np.ldexp(within_half(any_bits(2**21)), -30),
+    ],
+    ids=["every kind", "finite", "any bits", "finite bits", "small bits"],
+)
+def test_every_value_is_rounded_to_the_same_bits(values: np.ndarray, dtype: type) -> None:
+    target = np.empty(values.shape, dtype)
+    round_into(target, values)
+    assert_same_bits(target, plain(values, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("flushes", [True, False])
+def test_every_value_is_widened_to_the_same_bits(
+    dtype: type, flushes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounding, "_flushes_subnormals", lambda: flushes)
+    every = np.arange(2**16, dtype=np.uint16).view(dtype)
+    finite = every[np.isfinite(every.astype(np.float32))]
+    for values in (every, finite, every[: 2**10], every[::-1]):
+        target = np.empty(values.shape, np.float32)
+        widen_into(target, values)
+        assert_same_bits(target, values.astype(np.float32))
+
+
+def test_every_ulp_of_float32_around_halves() -> None:
+    """Halfway points, from just below to just above, for every finite float16."""
+    halves = np.sort(FINITE_HALVES.astype(np.float32))
+    between = ((halves[1:].astype(np.float64) + halves[:-1]) / 2).astype(np.float32)
+    steps = np.arange(-3, 4, dtype=np.int32)[:, np.newaxis]
+    values = within_half((between.view(np.int32) + steps).view(np.float32).reshape(-1))
     target = np.empty(values.shape, np.float16)
     round_into(target, values)
-    np.testing.assert_array_equal(target, plain(values))
-    assert (np.signbit(target) == np.signbit(plain(values)))[~np.isnan(values)].all()
+    assert_same_bits(target, plain(values))
 
 
-@pytest.mark.parametrize("shape", [(3, CHUNK), (1, 7), (0, 4), (5, 0), (2 * CHUNK + 3, 1)])
-def test_any_shape_and_strides(shape: tuple[int, ...]) -> None:
-    values = np.resize(every_kind(), shape[::-1]).T
-    room = np.zeros((*shape, 2), np.float16)
-    round_into(room[..., 0], values)
-    np.testing.assert_array_equal(room[..., 0], plain(values))
-    assert not room[..., 1].any()
+SHAPES = [(3, CHUNK), (1, 7), (0, 4), (5, 0), (2 * CHUNK + 3, 1), (7, 5, 3, 1100), (MANY,)]
+VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "dense": lambda array: array,
+    "transposed": lambda array: array.T,
+    "backwards": lambda array: array[::-1],
+    "turned": lambda array: np.moveaxis(array, 0, -1),
+}
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, np.float64])
-def test_other_types_are_numpy_s_affair(dtype: type) -> None:
-    values = np.linspace(-1, 1, 17)
-    target = np.empty(17, dtype)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_shape_and_strides(shape: tuple[int, ...], view: str, threads: int) -> None:
+    values = VIEWS[view](np.resize(within_half(every_kind()), shape))
+    with onednn_py.num_threads(threads):
+        room = np.zeros((*values.shape, 2), np.float16)
+        round_into(room[..., 0], values)
+        assert_same_bits(room[..., 0], plain(values))
+        assert not room[..., 1].any()
+        halves = VIEWS[view](np.resize(FINITE_HALVES, shape))
+        wide = np.zeros((*halves.shape, 2), np.float32)
+        widen_into(wide[..., 0], halves)
+        assert_same_bits(wide[..., 0], halves.astype(np.float32))
+        assert not wide[..., 1].any()
+
+
+def test_one_infinity_among_many_values() -> None:
+    values = np.resize(within_half(every_kind()), MANY)
+    values[CHUNK + 1] = np.inf
+    halves = np.empty(MANY, np.float16)
+    round_into(halves, values)
+    assert_same_bits(halves, plain(values))
+    wide = np.empty(MANY, np.float32)
+    widen_into(wide, halves)
+    assert_same_bits(wide, halves.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32, np.float64])
+def test_float64_is_rounded_once(dtype: type) -> None:
+    # Rounded to float32 first, the last would be halfway, and go down.
+    values = np.resize([-1.0, 1 / 3, 1 + 2.0**-11 + 2.0**-40], MANY)
+    target = np.empty(values.shape, dtype)
     round_into(target, values)
-    np.testing.assert_array_equal(target, values.astype(dtype))
+    assert_same_bits(target, values.astype(dtype))
 
 
 def test_overflow_is_infinity_without_a_warning() -> None:
-    target = np.empty(2, np.float16)
-    round_into(target, np.array([1e6, -1e6], np.float32))
-    np.testing.assert_array_equal(target, [np.inf, -np.inf])
+    for size in (2, MANY):
+        target = np.empty(size, np.float16)
+        round_into(target, np.resize(np.array([1e6, -1e6], np.float32), size))
+        np.testing.assert_array_equal(target, np.resize([np.inf, -np.inf], size))

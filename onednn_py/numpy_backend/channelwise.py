@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..parallel import each
+from ..parallel import boxes, each
 from ..rounding import round_into, widen_into
 from .correlation import Correlation
 from .products import store
 from .scratch import Means
-from .windows import Tile, lanes, tiles, windows
+from .windows import Tile, lanes, windows
 
 __all__ = ["Channelwise", "channelwise_gradient", "is_thin"]
 
@@ -60,7 +60,7 @@ class _Channelwise:
     def tiles(self, images: int) -> list[Tile]:
         grid = (images, *self.correlation.windows)
         most = TILE_BYTES // (self.groups * self.using.dtype.itemsize)
-        return tiles(grid, max(1, min(most, self.using.share(prod(grid)))))
+        return boxes(grid, max(1, min(most, self.using.share(prod(grid)))))
 
     def read(self, source: Array, positions: Tile) -> Array:
         """Return what the windows of a tile read of (N, G, *S) as (*taps, N, *X, G)."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..parallel import each, spans
+from ..parallel import boxes, each, spans
 from ..rounding import round_into
 from .correlation import Correlation
 from .matrices import as_matrices, blank_matrices, in_place
 from .products import TILE_BYTES, gathered, gathers_channels, pixels_at_once
 from .scratch import Means
-from .windows import Tile, channels_last, lanes, tiles
+from .windows import Tile, channels_last, lanes
 
 __all__ = ["products_gradient"]
 
@@ -54,7 +54,7 @@ def products_gradient(
     pixels = pixels_at_once(length * taps, prod(grid), using)
     together = max(1, TILE_BYTES // (length * taps * pixels * item_bytes))
     shares = list(product(spans(groups, together), spans(channels, length)))
-    parts = lanes(tiles(grid, pixels), -(-2 * using.threads // len(shares)))
+    parts = lanes(boxes(grid, pixels), -(-2 * using.threads // len(shares)))
     used = target[correlation.kernel]
     sums = [
         [

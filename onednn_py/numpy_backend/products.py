@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from ..parallel import spans
+from ..parallel import boxes, spans
 from ..rounding import round_into
 from .correlation import Correlation
 from .matrices import as_matrices, blank_matrices, in_place
 from .scratch import Means
-from .windows import Tile, channels_last, is_sparse, piece, tiles, windows
+from .windows import Tile, channels_last, is_sparse, piece, windows
 
 __all__ = ["Gather", "Shift", "gathered", "gathers_channels", "pixels_at_once", "store"]
 
@@ -74,8 +74,8 @@ class Gather:
         grid = (len(self._source), *self._correlation.windows)
         pixels = pixels_at_once(depth, prod(grid), self._using)
         together = max(1, TILE_BYTES // (depth * pixels * self._using.dtype.itemsize))
-        boxes = product(spans(groups, together), tiles(grid, pixels))
-        return [partial(self._run, *box) for box in boxes]
+        work = product(spans(groups, together), boxes(grid, pixels))
+        return [partial(self._run, *box) for box in work]
 
     def _run(self, groups: slice, tile: Tile) -> None:
         images, *positions = tile
@@ -129,8 +129,8 @@ class Shift:
         groups, rows, _ = self._weights.shape
         grid = (len(self._source), *self._correlation.windows)
         pixels = pixels_at_once(rows, prod(grid), self._using)
-        boxes = product(spans(groups, 1), tiles(grid, pixels))
-        return [partial(self._run, *box) for box in boxes]
+        work = product(spans(groups, 1), boxes(grid, pixels))
+        return [partial(self._run, *box) for box in work]
 
     def _run(self, groups: slice, tile: Tile) -> None:
         images, *positions = tile

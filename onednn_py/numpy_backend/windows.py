@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..rounding import widen_into
 from .correlation import AxisTaps
 from .scratch import Means
 
-__all__ = ["channels_last", "is_sparse", "lanes", "piece", "tiles", "windows"]
+__all__ = ["channels_last", "is_sparse", "lanes", "piece", "windows"]
 
 Array = npt.NDArray[Any]
 Tile = tuple[slice, ...]
@@ -23,16 +22,6 @@ Tile = tuple[slice, ...]
 # Elements that lie apart by more than so many times what is read of them are not copied
 # into one padded array, but picked one by one.
 SPARSE = 4
-
-
-def tiles(shape: Sequence[int], most: int) -> list[Tile]:
-    """Cut a grid into boxes of at most ``most`` elements, each whole along the inner axes."""
-    cuts = []
-    for extent in reversed(shape):
-        parts = -(-extent // max(1, min(extent, most)))
-        cuts.append(list(spans(extent, -(-extent // parts))))
-        most //= extent
-    return list(product(*reversed(cuts)))
 
 
 def lanes(listed: Sequence[Tile], number: int) -> list[list[Tile]]:
