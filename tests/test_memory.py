@@ -1,0 +1,256 @@
+"""The pool: memory is used again, and never while anything can still see it."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from onednn_py.memory import ALIGNMENT, HUGE_PAGE, SMALLEST_LEASE, Pool
+
+F32 = np.dtype(np.float32)
+BYTES = np.dtype(np.uint8)
+
+LARGE = 2 * HUGE_PAGE
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+class Cycle:
+    """Holds an array until the garbage collector comes."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.itself = self
+
+
+# What may keep a result's memory, each with how its bytes are read.
+KEEPERS = {
+    "array": (lambda array: array, np.asarray),
+    "slice": (lambda array: array[1:, ::3], np.asarray),
+    "last element": (lambda array: array[-1:, -1:], np.asarray),
+    "reshaped": (lambda array: array.reshape(-1), np.asarray),
+    "transposed": (lambda array: array.T, np.asarray),
+    "another dtype": (lambda array: array.view(np.uint32), np.asarray),
+    "view of a view": (lambda array: array[2:].view(np.uint16)[:, 1:], np.asarray),
+    "subclass": (lambda array: array.view(np.recarray), np.asarray),
+    "memoryview": (memoryview, np.asarray),
+    "memoryview of a slice": (lambda array: memoryview(array)[3:5], np.asarray),
+    "array of a memoryview": (lambda array: np.frombuffer(array[1:], np.uint8), np.asarray),
+    "base": (lambda array: array.base, np.asarray),
+    "iterator": (lambda array: array.flat, lambda flat: flat.base),
+    "bound method": (lambda array: array.tobytes, lambda method: np.frombuffer(method(), np.uint8)),
+    "object array": (lambda array: np.array([array, None], object), lambda array: array[0]),
+    "another library's": (lambda array: np.from_dlpack(array), np.asarray),
+    "cycle": (Cycle, lambda cycle: cycle.array),
+}
+
+
+class Leases(RuleBasedStateMachine):
+    """Results come and go; whoever keeps a part of one must find it as it was left."""
+
+    limit = 2**20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = Pool(self.limit)
+        self.number = 0
+        # By a result's number: what keeps it, as (name, keeper), and where it is.
+        self.keepers: dict[int, list[tuple[str, Any]]] = {}
+        self.places: dict[int, tuple[int, int]] = {}
+
+    @rule(
+        rows=st.integers(8, 12),
+        exponent=st.integers(13, 15),
+        names=st.lists(st.sampled_from(sorted(KEEPERS)), min_size=1, max_size=3),
+    )
+    def allocate(self, rows: int, exponent: int, names: list[str]) -> None:
+        array = self.pool.empty((rows, 2**exponent), BYTES)
+        begin = address(array)
+        assert begin % ALIGNMENT == 0
+        for place in self.places.values():
+            assert begin + array.nbytes <= place[0] or begin >= place[1]
+        self.number += 1
+        array.fill(self.number % 251)
+        self.places[self.number] = begin, begin + array.nbytes
+        self.keepers[self.number] = [(name, KEEPERS[name][0](array)) for name in names]
+
+    @precondition(lambda self: self.keepers)
+    @rule(which=st.integers(0, 10**6), one=st.integers(0, 10**6))
+    def drop(self, which: int, one: int) -> None:
+        number = sorted(self.keepers)[which % len(self.keepers)]
+        held = self.keepers[number]
+        del held[one % len(held)]
+        if not held:
+            del self.keepers[number], self.places[number]
+
+    @rule()
+    def collect(self) -> None:
+        gc.collect(0)
+
+    @rule()
+    def clear(self) -> None:
+        self.pool.clear()
+        assert self.pool.idle_bytes == 0
+
+    @rule(limit=st.sampled_from([1, 2**17, 2**20]))
+    def bound(self, limit: int) -> None:
+        self.pool.set_limit(limit)
+        self.limit = limit
+
+    @invariant()
+    def contents_are_what_was_written(self) -> None:
+        for number, held in self.keepers.items():
+            for name, keeper in held:
+                found = np.ascontiguousarray(KEEPERS[name][1](keeper)).view(np.uint8)
+                assert (found == number % 251).all(), name
+
+    @invariant()
+    def idle_memory_is_bounded(self) -> None:
+        assert self.pool.idle_bytes <= self.limit
+
+
+TestLeases = Leases.TestCase
+TestLeases.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+class TestPool:
+    @pytest.mark.parametrize("name", KEEPERS)
+    def test_every_keeper_keeps_and_gives_back(self, name: str) -> None:
+        mine = Pool()
+        array = mine.empty((8, 2**14), BYTES)
+        place = address(array)
+        keeper = KEEPERS[name][0](array)
+        del array
+        other = mine.empty((8, 2**14), BYTES)
+        assert address(other) != place
+        assert mine.idle_bytes == 0
+        del keeper
+        gc.collect()
+        assert mine.idle_bytes == 2**17
+        again = mine.empty((2**15,), F32)
+        assert address(again) == place
+        assert mine.idle_bytes == 0
+
+    @pytest.mark.parametrize(
+        ("shape", "dtype"), [((1000, 1000), F32), ((2**17,), BYTES), ((3, LARGE // 4 + 5), F32)]
+    )
+    def test_alignment(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        mine = Pool()
+        array = mine.empty(shape, dtype)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.flags.aligned
+        assert address(array) % (HUGE_PAGE if array.nbytes >= HUGE_PAGE else ALIGNMENT) == 0
+
+    def test_small_arrays_are_numpys_own(self) -> None:
+        mine = Pool()
+        array = mine.empty((SMALLEST_LEASE // 4 - 1,), F32)
+        assert array.flags.owndata
+        assert mine.maker((3,), F32)().flags.owndata
+        del array
+        assert mine.idle_bytes == 0
+
+    def test_similar_sizes_share_a_block(self) -> None:
+        mine = Pool()
+        for size in range(100_000, 106_000, 1000):
+            mine.empty((size,), F32)
+        assert mine.idle_bytes < 2.5 * 106_000 * 4
+
+    def test_the_longest_unused_go_first(self) -> None:
+        mine = Pool()
+        blocks = [mine.acquire(size) for size in (2**16, 2**17, 2**18)]
+        for block in blocks:
+            mine.release(block)
+        mine.set_limit(2**17 + 2**18)
+        assert mine.idle_bytes == 2**17 + 2**18
+        assert mine.acquire(2**18) is blocks[2]
+        assert mine.acquire(2**17) is blocks[1]
+        assert mine.acquire(2**16) is not blocks[0]
+
+    def test_the_limit_counts_what_others_hold(self) -> None:
+        mine = Pool(2**20)
+        mine.release(mine.acquire(2**19))
+        mine.reserve(2**19)
+        assert mine.idle_bytes == 2**19
+        mine.reserve(2**19 + 1)
+        assert mine.idle_bytes == 0
+
+    def test_a_collection_while_the_lock_is_held(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The collector runs anywhere, on any thread, and ends results there."""
+        mine = Pool()
+        collect = mine._collect
+
+        def collected() -> None:
+            assert mine._lock.locked()
+            gc.collect()
+            collect()
+
+        monkeypatch.setattr(mine, "_collect", collected)
+
+        def work() -> None:
+            for call in (lambda: mine.acquire(2**16), lambda: mine.idle_bytes, mine.clear):
+                Cycle(mine.empty((2**16,), BYTES))
+                call()
+            mine.set_limit(2**16)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        gc.collect()
+        monkeypatch.undo()
+        assert 0 < mine.idle_bytes <= 2**16
+
+    def test_a_block_that_comes_while_the_lock_is_held_waits(self) -> None:
+        mine = Pool()
+        block = mine.acquire(2**16)
+        with mine._lock:
+            mine.release(block)
+        assert mine.acquire(2**16) is block
+        with mine._lock:
+            mine.release(block)
+        mine.clear()
+        assert mine.idle_bytes == 0
+
+    def test_many_threads(self) -> None:
+        mine = Pool(2**21)
+
+        def work(number: int) -> None:
+            order = random.Random(number)
+            kept: list[tuple[int, np.ndarray]] = []
+            for step in range(150):
+                mark = (37 * number + step) % 251
+                array = mine.empty((8, 2 ** order.randint(13, 15)), BYTES)
+                array.fill(mark)
+                kept.append((mark, array[1:, ::5] if order.random() < 0.5 else array))
+                del array
+                if len(kept) > 3:
+                    value, view = kept.pop(order.randrange(4))
+                    assert (view == value).all()
+
+        with ThreadPoolExecutor(8) as executor:
+            for future in [executor.submit(work, number) for number in range(8)]:
+                future.result()
+        assert 0 < mine.idle_bytes <= 2**21
+
+    def test_it_is_released_on_another_thread(self) -> None:
+        mine = Pool()
+        held = [mine.empty((2**17,), BYTES)]
+        place = address(held[0])
+        thread = threading.Thread(target=held.clear)
+        thread.start()
+        thread.join()
+        assert address(mine.empty((2**17,), BYTES)) == place
