@@ -17,7 +17,6 @@ import numpy.typing as npt
 from ..parallel import boxes, each
 from ..rounding import round_into, widen_into
 from .correlation import Correlation
-from .products import store
 from .scratch import Means
 from .windows import Tile, lanes, windows
 
@@ -35,6 +34,10 @@ TILE_BYTES = 2**20
 # Groups below which a row of pixels makes one loop, not a pixel; the weights are repeated
 # for every pixel of it.
 SHORT_LOOP = 512
+
+# Elements between the pixels of a buffer that is copied into another order: at a distance
+# of a power of two they would share one line of the cache.
+GAP = 8
 
 # einsum's letters for taps and pixels; n is the images, g the groups.
 TAPS, PIXELS = "ijk", "xyz"
@@ -122,27 +125,36 @@ class Channelwise(_Channelwise):
     def _run(self, tile: Tile) -> None:
         images, *positions = tile
         target = self._target[(images, slice(None), slice(None), *positions)]
-        shape = (len(target), *target.shape[3:], self.groups)
-        for channel in range(target.shape[2]):
-            sums = self.using.empty("sums", shape)
-            self._sum(channel, images, tuple(positions), sums)
-            store(
-                np.moveaxis(target[:, :, channel : channel + 1], 0, 2),
-                np.moveaxis(sums, (-1,), (0,))[:, np.newaxis],
-                None if self._bias is None else self._bias[:, channel : channel + 1],
-            )
+        for number in range(target.shape[2]):
+            # (N, *X, G)
+            channel = np.moveaxis(target[:, :, number], 1, -1)
+            sums = self._sums_for(channel)
+            self._sum(number, images, tuple(positions), self.join(sums, "joined sums"))
+            if self._bias is not None:
+                sums += self._bias[:, number]
+            if sums is not channel:
+                round_into(channel, sums)
 
-    def _sum(self, channel: int, images: slice, positions: Tile, sums: Array) -> None:
-        factors = self._factors[channel, ..., : sums.shape[-2] if self.joined else 1, :]
-        factors = factors.reshape(*factors.shape[:-2], -1)
-        for number, taps in enumerate(factors):
-            read = self.read(self._source[images, :, number], positions)
-            joined = self.join(sums, "sums")
-            if number == 0:
-                np.einsum(self._equation, read, taps, out=joined)
+    def _sums_for(self, channel: Array) -> Array:
+        """Return where the sums of (N, *X, G) are made: in place, where einsum goes along."""
+        *pixels, groups = channel.shape
+        steps = channel.strides[-2:]
+        fits = channel.dtype == self.using.dtype and steps[1] == channel.itemsize
+        if fits and (not self.joined or steps[0] == groups * steps[1]):
+            return channel
+        gap = 0 if self.joined else GAP
+        return self.using.empty("sums", (*pixels, groups + gap))[..., :groups]
+
+    def _sum(self, number: int, images: slice, positions: Tile, sums: Array) -> None:
+        row = positions[-1].stop - positions[-1].start if self.joined else 1
+        factors = self._factors[number, ..., :row, :]
+        for channel, taps in enumerate(factors.reshape(*factors.shape[:-2], -1)):
+            read = self.read(self._source[images, :, channel], positions)
+            if channel == 0:
+                np.einsum(self._equation, read, taps, out=sums)
             else:
-                more = self.using.empty("more", joined.shape)
-                joined += np.einsum(self._equation, read, taps, out=more)
+                more = self.using.empty("more", sums.shape)
+                sums += np.einsum(self._equation, read, taps, out=more)
 
 
 def channelwise_gradient(

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..parallel import boxes, spans
 from ..rounding import round_into
 from .correlation import Correlation
-from .matrices import as_matrices, blank_matrices, in_place
+from .matrices import as_matrices, in_place
 from .scratch import Means
 from .windows import Tile, channels_last, is_sparse, piece, windows
 
@@ -226,12 +226,14 @@ def _sums_for(target: Array, using: Means) -> tuple[Array, Array]:
     direct = in_place(target, 1) if target.dtype == using.dtype else None
     if direct is not None:
         return target, direct
-    return blank_matrices(
-        target.shape,
-        1,
-        lambda shape: using.empty("sums", shape),
-        columns_first=channels_last(np.moveaxis(target, 2, 0)),
-    )
+    groups, channels, *pixels = target.shape
+    if channels_last(np.moveaxis(target, 2, 0)):
+        # All channels of a pixel together: they are copied into the target in one run.
+        sums = using.empty("sums", (*pixels, groups, channels))
+        matrices = sums.reshape(-1, groups, channels).transpose(1, 2, 0)
+        return np.moveaxis(sums, (-2, -1), (0, 1)), matrices
+    sums = using.empty("sums", target.shape)
+    return sums, sums.reshape(groups, channels, -1)
 
 
 def _matrices_of(weights: Array, rows: int, using: Means) -> Array:
