@@ -92,8 +92,16 @@ def sum_into_bias(diff_bias: Array, diff_dst: Array) -> None:
     diff_dst : ndarray, shape (N, C, *spatial)
         Summed in float64: over millions of pixels float32 would lose digits.
     """
+    threads = current_threads() if diff_dst.size > FEW_CHUNKS * CHUNK else 1
+    images = list(spans(len(diff_dst), max(1, -(-len(diff_dst) // (2 * threads)))))
+    sums = np.empty((len(images), *diff_bias.shape))
     axes = (0, *range(2, diff_dst.ndim))
-    round_into(diff_bias, diff_dst.sum(axis=axes, dtype=np.float64))
+    each(
+        lambda part: np.sum(diff_dst[images[part]], axis=axes, dtype=sums.dtype, out=sums[part]),
+        range(len(images)),
+        threads,
+    )
+    round_into(diff_bias, sums.sum(axis=0))
 
 
 def _is_slow(half: Array, single: Array) -> bool:
