@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -19,7 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import DTYPES, TensorSpec, checked_output, element_strides, readable, share_memory
-from .config import current_backend, current_effort, current_fpmath_mode
+from .config import (
+    BACKENDS,
+    EFFORTS,
+    FPMATH_MODES,
+    current_backend,
+    current_effort,
+    current_fpmath_mode,
+)
 from .dispatch import Job, native_state, plan_cache, plan_jobs
 from .errors import AttributeValueError, DTypeError
 from .formats import TensorView, dense_strides
@@ -31,6 +39,8 @@ from .problem import Direction
 __all__ = ["Bound", "Settings", "Task", "run", "settings"]
 
 Array = npt.NDArray[Any]
+
+ndarray, may_share_memory = np.ndarray, np.may_share_memory
 Strides = Mapping[str, tuple[int, ...]]
 Pick = Callable[[Sequence[Array]], Sequence[Array]]
 
@@ -50,13 +60,16 @@ class Settings(NamedTuple):
     fpmath_mode: str
 
 
+_SETTINGS = {names: Settings(*names) for names in product(BACKENDS, EFFORTS, FPMATH_MODES)}
+
+
 def settings(
     backend: str | None = None, fpmath_mode: str | None = None, effort: str | None = None
 ) -> Settings:
     """Return the settings of a call, those of the context where it gives none itself."""
-    return Settings(
+    return _SETTINGS[
         current_backend(backend), current_effort(effort), current_fpmath_mode(fpmath_mode)
-    )
+    ]
 
 
 @dataclass(frozen=True)
@@ -241,6 +254,7 @@ class Bound:
         # In one tuple, so that threads never see parts of two.
         self._known: tuple[Any, Callable[[], Any], Pick] = (None, _nothing, tuple)
         self._uses = 0
+        self._apart: list[Any] = []
 
     def plan(self, chosen: Settings) -> tuple[Any, Pick]:
         """Return the plan of this kind of call, and what picks its operands from the tensors.
@@ -267,20 +281,22 @@ class Bound:
 
     def takes(self, arrays: Sequence[Array], outs: Sequence[Any]) -> bool:
         """Whether these outputs can be written as they are while these inputs are read."""
+        dtype = self._dtype
         for out, shape in zip(outs, self._shapes, strict=True):
             if (
-                type(out) is not np.ndarray
+                type(out) is not ndarray
                 or out.shape != shape
-                or out.dtype is not self._dtype
+                or out.dtype is not dtype
                 or out.flags.num & _DENSE_ALIGNED_WRITEABLE != _DENSE_ALIGNED_WRITEABLE
             ):
                 return False
-        tensors = [*arrays, *outs]
-        return not any(
-            np.may_share_memory(tensors[result], other)
-            for result in range(len(arrays), len(tensors))
-            for other in tensors[:result]
-        )
+        tensors = list(arrays)
+        for out in outs:
+            for other in tensors:
+                if may_share_memory(out, other):
+                    return False
+            tensors.append(out)
+        return True
 
     def execute(self, chosen: Settings, tensors: Sequence[Array]) -> None:
         """Run the plan.
@@ -293,6 +309,29 @@ class Bound:
         """
         plan, pick = self.plan(chosen)
         self.run(plan, pick, tensors)
+
+    def run_into(self, plan: Any, pick: Pick, tensors: Sequence[Any]) -> bool:
+        """Run a plan into the last of ``tensors``, the only result; False if that cannot be.
+
+        Whether tensors overlap follows from their addresses alone, since their layouts are
+        known: addresses that were good once are good again.
+        """
+        out = tensors[-1]
+        if (
+            plan.needs_arrays
+            or len(self._shapes) > 1
+            or out.shape != self._shapes[0]
+            or out.dtype is not self._dtype
+            or out.flags.num & _DENSE_ALIGNED_WRITEABLE != _DENSE_ALIGNED_WRITEABLE
+        ):
+            return False
+        pointers = plan.pointers(pick(tensors))
+        if pointers != self._apart:
+            if any(may_share_memory(out, other) for other in tensors[:-1]):
+                return False
+            self._apart = pointers
+        plan.run(pointers)
+        return True
 
     def run(self, plan: Any, pick: Pick, tensors: Sequence[Array]) -> None:
         """Run a plan that `plan` returned."""

@@ -33,6 +33,8 @@ JOINT: dict[Callable[..., Any], str] = {
 
 _DENSE_ALIGNED = 0x1 | 0x100
 
+ndarray = np.ndarray
+
 
 class PackedTensor:
     """A tensor in a plan's own layout, made by `Plan.pack`; calls of that plan take it.
@@ -112,30 +114,29 @@ class Plan:
         AttributeValueError
             If a packed tensor belongs to a plan of another layout.
         """
-        if not self._are_dense(tensors):
+        shapes = self._shapes
+        if len(tensors) != len(shapes):
             return self._call_the_long_way(tensors, out)
+        dtype = self._dtype
+        for tensor, shape in zip(tensors, shapes):  # noqa: B905 - compared above
+            if (
+                type(tensor) is not ndarray
+                or tensor.shape != shape
+                or tensor.dtype is not dtype
+                or tensor.flags.num & _DENSE_ALIGNED != _DENSE_ALIGNED
+            ):
+                return self._call_the_long_way(tensors, out)
+        _, plan, pick = self._current()
         if out is None:
             outs = self._bound.new_results()
+        elif type(out) is ndarray and self._bound.run_into(plan, pick, (*tensors, out)):
+            return out
         else:
             outs = self._task.outs(out)
             if not self._bound.takes(tensors, outs):
                 return self._call_the_long_way(tensors, out)
-        _, plan, pick = self._current()
         self._bound.run(plan, pick, (*tensors, *outs))
         return self._task.returned(outs)
-
-    def _are_dense(self, tensors: Sequence[Any]) -> bool:
-        if len(tensors) != len(self._shapes):
-            return False
-        for tensor, shape in zip(tensors, self._shapes, strict=True):
-            if (
-                type(tensor) is not np.ndarray
-                or tensor.shape != shape
-                or tensor.dtype is not self._dtype
-                or tensor.flags.num & _DENSE_ALIGNED != _DENSE_ALIGNED
-            ):
-                return False
-        return True
 
     def _call_the_long_way(self, tensors: Sequence[Any], out: Any) -> Any:
         operation = self._task.operation

@@ -44,6 +44,17 @@ class TensorLayout:
             tuple(self.shape[axis] for axis in axes), tuple(self.strides[axis] for axis in axes)
         )
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether every axis steps over the whole of the next inner one, as oneDNN wants."""
+        least = 1
+        for stride, extent in sorted(zip(self.strides, self.shape, strict=True)):
+            if extent > 1:
+                if stride < least:
+                    return False
+                least = stride * extent
+        return True
+
     def channels(self, place: str) -> TensorLayout:
         """Return a dense layout of activations: ``"ncx"`` or ``"nxc"``, channels last."""
         axes = list(range(len(self.shape)))
@@ -115,6 +126,12 @@ class Problem:
     def is_empty(self) -> bool:
         """Whether some tensor has no element, so that nothing is left to multiply."""
         return not (self.src.size and self.weights.size and self.dst.size)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, those on padding included: two for every product."""
+        windows = (self.src if self.transposed else self.dst).shape
+        return 2 * windows[0] * prod(windows[2:]) * self.weights.size
 
     @property
     def operation(self) -> str:
@@ -190,6 +207,9 @@ class Choice:
         oneDNN's name of it, or empty for the first that is no reference implementation.
     reference : bool
         Accept oneDNN's reference implementations, plain loop nests.
+    threads : int
+        1 for a problem that is over before a second thread has begun; 0 for the threads
+        that the call has.
     """
 
     compute_dtype: str
@@ -198,8 +218,9 @@ class Choice:
     weights: str = "any"
     implementation: str = ""
     reference: bool = False
+    threads: int = 0
 
-    def as_dict(self) -> dict[str, str | bool]:
+    def as_dict(self) -> dict[str, str | bool | int]:
         """Return the fields by name, as JSON can hold them."""
         return asdict(self)
 
@@ -210,4 +231,4 @@ class Choice:
         known = fields.keys() <= defaults.keys() and "compute_dtype" in fields
         if not known or any(type(fields[name]) is not type(defaults[name]) for name in fields):
             return None
-        return cls(**fields)
+        return cls(**fields) if fields.get("threads", 0) in (0, 1) else None

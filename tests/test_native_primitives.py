@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pytest
 from native_programs import TOTALS, Outcome, assert_same_bits, compile_program, run
 from primitive_cases import Case, all_cases
+
+import onednn_py
+from onednn_py.native import selection
 
 CASES = list(all_cases())
 SUBJECT = "primitives"
@@ -75,6 +78,15 @@ def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
         rtol=relative,
         atol=absolute * math.sqrt(case.terms),
     )
+
+
+@pytest.fixture(autouse=True)
+def natives_own_choice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without rules of our own, plans take what native takes: the same bits are asked for."""
+    monkeypatch.setattr(selection, "preferences", lambda problem: iter(()))
+    onednn_py.cache_clear()
+    yield
+    onednn_py.cache_clear()
 
 
 @pytest.fixture(scope="module")

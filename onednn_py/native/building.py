@@ -35,13 +35,18 @@ class Builder:
         for name, source, source_index, target, target_index in after:
             self._reorder(name, source, source_index, target, target_index)
 
-    def program(self) -> Program:
+    def program(self, threads: tuple[int, int] | None) -> Program:
         """Return the steps; scratchpads share one place, since one step runs at a time."""
         offset = self._layout.add(self.scratchpad_bytes)
         for index in self._scratchpads:
             self._buffers[index] = Buffer(self._buffers[index].desc, None, offset)
         return Program(
-            self._api, tuple(self.operands), self._buffers, self._steps, self._layout.nbytes
+            self._api,
+            tuple(self.operands),
+            self._buffers,
+            self._steps,
+            self._layout.nbytes,
+            threads,
         )
 
     def _add(self, part: Part) -> list[tuple[str, Handle, int, Handle, int]]:

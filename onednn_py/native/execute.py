@@ -83,7 +83,7 @@ class _Frame:
                 self.workspace.append((memory, buffer.offset))
             else:
                 self.operands[buffer.operand].append(memory)
-        self.last: list[Any] = [None] * len(program.operands)
+        self.last: Sequence[Any] | None = None
         self.block: Block | None = None
         self.calls = []
         for step in program.steps:
@@ -105,6 +105,8 @@ class Program:
     buffers : list of Buffer
     steps : list of Step
     workspace_bytes : int
+    threads : (int, int), optional
+        The number of OpenMP threads to run on, and the caller's, to be put back.
     """
 
     def __init__(
@@ -114,26 +116,30 @@ class Program:
         buffers: Sequence[Buffer],
         steps: Sequence[Step],
         workspace_bytes: int,
+        threads: tuple[int, int] | None = None,
     ) -> None:
         self.operands = operands
         self.buffers = tuple(buffers)
         self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
+        self._threads = threads
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._api = api
         self._execute = api.lib.dnnl_primitive_execute
         self._set = api.lib.dnnl_memory_set_data_handle
         # On the CPU execute returns when the work is done, unless a runtime defers it.
         self._waits = api.library.runtime not in ("OpenMP", "sequential")
+        if api.openmp is not None:
+            self._set_threads = api.openmp.set_now
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
 
-    def run(self, pointers: Sequence[Any], block: Block | None = None) -> None:
+    def run(self, pointers: list[Any], block: Block | None = None) -> None:
         """Execute on the operands' addresses; returns when the results are written.
 
         Parameters
         ----------
-        pointers : sequence of cffi pointer
-            One an operand, not owning what it points to.
+        pointers : list of cffi pointer
+            One an operand, not owning what it points to. The list is kept.
         block : ndarray, optional
             The workspace, where the caller has put something into it.
         """
@@ -153,26 +159,39 @@ class Program:
                     frame.block = block
                 else:
                     borrowed = block
-            last = frame.last
-            for index, pointer in enumerate(pointers):
-                if last[index] != pointer:
-                    last[index] = None
-                    for memory in frame.operands[index]:
-                        status = self._set(memory, pointer)
-                        if status:
-                            self._api.check("dnnl_memory_set_data_handle", status)
-                    last[index] = pointer
-            execute, stream = self._execute, frame.stream
-            for number, (primitive, count, arguments) in enumerate(frame.calls):
-                status = execute(primitive, stream, count, arguments)
-                if status:
-                    self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
+            if frame.last != pointers:
+                self._bind(frame, pointers)
+            if self._threads is None:
+                self._run_steps(frame)
+            else:
+                own, callers = self._threads
+                self._set_threads(own)
+                try:
+                    self._run_steps(frame)
+                finally:
+                    self._set_threads(callers)
             if self._waits:
                 self._api.check("dnnl_stream_wait", self._api.lib.dnnl_stream_wait(frame.stream))
         finally:
             if borrowed is not None:
                 pool.release(borrowed)
         self._frames.append(frame)
+
+    def _bind(self, frame: _Frame, pointers: Sequence[Any]) -> None:
+        frame.last = None
+        for memories, pointer in zip(frame.operands, pointers, strict=True):
+            for memory in memories:
+                status = self._set(memory, pointer)
+                if status:
+                    self._api.check("dnnl_memory_set_data_handle", status)
+        frame.last = pointers
+
+    def _run_steps(self, frame: _Frame) -> None:
+        execute, stream = self._execute, frame.stream
+        for number, (primitive, count, arguments) in enumerate(frame.calls):
+            status = execute(primitive, stream, count, arguments)
+            if status:
+                self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""
@@ -195,4 +214,6 @@ class Program:
         buffers[source] = Buffer(buffers[source].desc, None, 0)
         buffers[target] = replace(buffers[target], operand=number)
         steps = [other for other in self.steps if other is not step]
-        return Program(self._api, self.operands, buffers, steps, self.workspace_bytes)
+        return Program(
+            self._api, self.operands, buffers, steps, self.workspace_bytes, self._threads
+        )

@@ -152,7 +152,10 @@ def formulate(
         return None
     stepped = _stepped(asked)
     layout: TensorLayout = getattr(asked, stepped)
-    changes: dict[str, Any] = {stepped: _seen(layout, window)}
+    seen = _seen(layout, window)
+    if compute_dtype == asked.dtype and not seen.is_nested:
+        return None  # every second element of an odd number of them, for one
+    changes: dict[str, Any] = {stepped: seen}
     if formulation == "sliced":
         ones, none = (1,) * len(window), (0,) * len(window)
         changes |= {"strides": ones, "dilations": ones, "pads_begin": none, "pads_end": none}

@@ -7,6 +7,7 @@ that holds the library, so that no handle outlives it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from ..errors import OneDNNError, OneDNNMemoryError
 from .declarations import ffi, text_of
 from .library import Library
+from .openmp import find_openmp
 
 __all__ = ["Api", "Handle"]
 
@@ -34,6 +36,7 @@ class Api:
         self.lib = library.lib
         self.ffi = ffi()
         self._from_buffer = self.ffi.from_buffer
+        self.openmp = find_openmp(library) if library.uses_openmp else None
         self._statuses = {
             value: name.removeprefix("dnnl_")
             for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
@@ -42,6 +45,10 @@ class Api:
             "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
         )
         self._attributes = {"strict": self._attributes_of("strict")}
+
+    def on_threads(self, number: int) -> AbstractContextManager[None]:
+        """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""
+        return nullcontext() if self.openmp is None else self.openmp.on(number)
 
     def check(self, function: str, status: int, detail: str = "") -> None:
         """Raise OneDNNError unless ``status`` is success."""

@@ -1,14 +1,245 @@
-"""Heuristics: a choice without measuring, from rules that measurements justify."""
+"""Heuristics: a choice without measuring, from rules that measurements justify.
+
+Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, everything
+included: how much longer what oneDNN prefers itself (layout any, its first implementation)
+takes than the rule's choice. The command tune measures again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
 
-from ..problem import Choice, Problem
+from ..problem import Choice, Direction, Problem
 
-__all__ = ["preferences"]
+__all__ = ["RULES", "Rule", "Wish", "may_run_on_one_thread", "preferences"]
+
+# Up to so much work a second thread costs more than it does: 16 channels of 16 x 16 take
+# 20 us on two threads and 9 on one, 64 of 14 x 14 by 1x1 26 and 12; at 16 of 16 x 16 with
+# minibatch 4 both take 25.
+ONE_THREAD_FLOPS = 5_000_000
+ONE_THREAD_ELEMENTS = 40_000
+
+# Families of implementations by their names, of any instruction set.
+GEMM = re.compile(r"(^|:|\+)gemm")
+JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
+JIT = re.compile(r"(^|\+)jit:")
+BRGEMM = re.compile(r"brgconv:|brgemm")
+ANY_NAME = re.compile("")
 
 
-def preferences(problem: Problem) -> Iterator[Choice]:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A choice, which names its implementation may have, whether it may take any memory."""
+
+    choice: Choice
+    family: re.Pattern[str] = ANY_NAME
+    frugal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What to take for which problems.
+
+    Attributes
+    ----------
+    applies : callable
+        Whether a `_Shape` is meant.
+    activations, formulation, family
+        As in `Choice` and `Wish`.
+    measured : str
+        Why.
+    """
+
+    applies: Callable[[_Shape], bool]
+    activations: str
+    family: re.Pattern[str]
+    measured: str
+    formulation: str = "direct"
+
+
+class _Shape:
+    """What rules look at, in the roles of a convolution."""
+
+    def __init__(self, problem: Problem) -> None:
+        inner = problem.as_convolution()
+        self.dtype = problem.dtype
+        self.data = inner.direction is Direction.BACKWARD_DATA
+        self.weights = inner.direction is Direction.BACKWARD_WEIGHTS
+        self.forward = inner.direction is Direction.FORWARD
+        self.transposed = problem.transposed
+        groups, outputs, inputs, *kernel = inner.weights.shape
+        self.groups = groups
+        self.inputs, self.outputs = inputs * groups, outputs * groups
+        self.is_1x1 = prod(kernel) == 1 and not any(inner.pads_begin)
+        self.strided = any(stride > 1 for stride in inner.strides)
+        self.pixels = prod(inner.dst.shape[2:])
+        self.depthwise = groups > 1 and inputs == 1 and outputs == 1
+        self.channels_last = _is_channels_last(problem)
+        self.dense = groups == 1
+        self.small = is_small(problem)
+        self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
+
+
+def _is_channels_last(problem: Problem) -> bool:
+    """Whether channels are the innermost axis of both activations."""
+    return all(
+        layout.strides[1] == 1 and (layout.shape[1] > 1 or max(layout.shape[2:]) == 1)
+        for layout in (problem.src, problem.dst)
+        if layout.shape[1] > 1
+    ) and (problem.src.shape[1] > 1 or problem.dst.shape[1] > 1)
+
+
+RULES = (
+    Rule(
+        lambda s: (
+            s.small and not s.channels_last and s.dense and not s.is_1x1 and not s.whole_blocks
+        ),
+        "nxc",
+        JIT,
+        "8 -> 8, 8 x 8, 3x3 on one thread: 3.7 us, 4.3 with blocks of 16 channels",
+    ),
+    Rule(
+        lambda s: s.data and s.dense and s.inputs <= 4,
+        "any",
+        GEMM,
+        "3 -> 64, 224 x 224, 7x7/2: 3.2 NCX, 2.2 NXC; 1 -> 64, 570 x 570, 3x3: 3.9",
+    ),
+    Rule(
+        lambda s: not s.channels_last and s.data and s.dense and s.is_1x1 and s.pixels >= 400,
+        "any",
+        GEMM,
+        "64 -> 64, 56 x 56: 2.7; 256 -> 128: 1.4; 28 x 28: 1.2 to 1.6; with stride 2: 1.5",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.data
+            and s.dense
+            and s.is_1x1
+            and 100 <= s.pixels < 400
+            and (s.strided or s.inputs < s.outputs)
+        ),
+        "any",
+        GEMM,
+        "256 -> 1024, 14 x 14: 1.17; 512 -> 1024, 28 x 28 with stride 2: 1.5",
+    ),
+    Rule(
+        lambda s: not s.channels_last and s.data and s.dense and s.is_1x1 and s.strided,
+        "any",
+        JIT_1X1,
+        "1024 -> 2048, 14 x 14 with stride 2: 1.46, where gemm has 1.1",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.data
+            and s.dense
+            and not s.is_1x1
+            and not s.strided
+            and min(s.inputs, s.outputs) >= 256
+            and s.pixels <= 1024
+        ),
+        "nxc",
+        BRGEMM,
+        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 512, 16 x 16: 1.10",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.data
+            and s.dense
+            and not s.is_1x1
+            and s.strided
+            and min(s.inputs, s.outputs) >= 256
+        ),
+        "nxc",
+        JIT,
+        "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0",
+    ),
+    Rule(
+        lambda s: not s.channels_last and s.weights and s.dense and s.is_1x1 and s.strided,
+        "any",
+        GEMM,
+        "256 -> 512, 56 x 56 with stride 2: 1.37; 1024 -> 2048, 14 x 14: 1.24",
+        formulation="sliced",
+    ),
+    Rule(
+        lambda s: not s.channels_last and s.weights and s.dense and s.is_1x1 and s.pixels >= 784,
+        "any",
+        GEMM,
+        "64 -> 64, 56 x 56: 1.4; 64 -> 256: 1.3; 512 -> 128, 28 x 28: 1.05 to 1.10",
+    ),
+    Rule(
+        lambda s: s.channels_last and s.weights and s.dense and s.is_1x1 and s.strided,
+        "nxc",
+        GEMM,
+        "256 -> 512, 56 x 56 with stride 2: 1.5; 512 -> 1024, 28 x 28: 1.3",
+        formulation="sliced",
+    ),
+    Rule(
+        lambda s: s.channels_last and s.weights and s.dense and s.is_1x1,
+        "given",
+        GEMM,
+        "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5",
+    ),
+    Rule(
+        lambda s: s.channels_last and s.data and s.dense and s.is_1x1 and s.strided,
+        "given",
+        JIT_1X1,
+        "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
+    ),
+    Rule(
+        lambda s: (
+            s.channels_last
+            and s.dense
+            and (s.data or s.weights)
+            and s.strided
+            and s.inputs > 4
+            and not s.transposed
+        ),
+        "any",
+        ANY_NAME,
+        "128, 56 x 56, 3x3/2: its own layouts beat the caller's by 1.05 (data), 1.5 (weights)",
+    ),
+    Rule(
+        lambda s: s.channels_last and s.weights and s.dense and s.pixels > 4096 and s.inputs > 4,
+        "any",
+        ANY_NAME,
+        "128 -> 128, 282 x 282, 3x3: the caller's layout takes 1.2 times as long",
+    ),
+    Rule(
+        lambda s: s.channels_last,
+        "given",
+        ANY_NAME,
+        "depthwise 64, 56 x 56: 4.3 (data), 3.1 (weights); 64, 56 x 56, 3x3: 1.26; 32 groups"
+        " of 4: 1.3 to 1.6; 1-D, 32 -> 64: 3.9; 3-D, 32, 32 x 32 x 32: 1.2",
+    ),
+)
+
+
+def is_small(problem: Problem, factor: int = 1) -> bool:
+    """Whether one thread is taken to be the better choice for a problem."""
+    elements = problem.src.size + problem.weights.size + problem.dst.size
+    return problem.flops <= factor * ONE_THREAD_FLOPS and elements <= factor * ONE_THREAD_ELEMENTS
+
+
+def may_run_on_one_thread(problem: Problem) -> bool:
+    """Whether one thread is worth being measured."""
+    return is_small(problem, factor=4)
+
+
+def preferences(problem: Problem) -> Iterator[Wish]:
     """Yield what to try first, best first."""
-    yield Choice(problem.dtype)
+    threads = 1 if is_small(problem) else 0
+    shape = _Shape(problem)
+    for dtype in dict.fromkeys((problem.dtype, "f32")):
+        for rule in RULES:
+            if rule.applies(shape):
+                choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)
+                yield Wish(choice, rule.family)
+                break
+        for formulation in ("direct", "exchanged"):
+            yield Wish(Choice(dtype, formulation, threads=threads))

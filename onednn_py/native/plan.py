@@ -55,7 +55,13 @@ class NativePlan:
             dict.fromkeys(part.choice.implementation for part in parts)
         )
         self.timings = tuple(timings)
-        builder = Builder(api, parts)
+        threads = None
+        own = min(part.choice.threads for part in parts) if api.openmp is not None else 0
+        if own and api.openmp is not None:
+            threads = (own, api.openmp.number())
+        with api.on_threads(own):
+            builder = Builder(api, parts)
+            self.program = builder.program(threads)
         self.operands = tuple(builder.operands)
         self.reorders = tuple(dict.fromkeys(builder.reordered))
         self.layouts = builder.layouts
@@ -65,7 +71,6 @@ class NativePlan:
         self._converted = builder.converted
         self._prepared = [part for part in parts if part.formulation.needs_preparation]
         self.needs_arrays = bool(self._converted or self._prepared)
-        self.program = builder.program()
         self.run = self.program.run
         self.pointers = api.pointers
 
@@ -175,6 +180,8 @@ def _notes(part: Part) -> list[str]:
         notes.append(f"{asked.dtype} through {choice.compute_dtype}")
     if asked.fpmath_mode != "strict":
         notes.append(f"fpmath_mode {asked.fpmath_mode}: products may be rounded to it")
+    if choice.threads:
+        notes.append("on one thread")
     if choice.formulation != "direct":
         notes.append(f"formulation: {choice.formulation}")
     return notes

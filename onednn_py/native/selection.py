@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from ..errors import OneDNNError
 from ..problem import Choice, Problem
-from .descriptors import QUERIES, implementations
+from .descriptors import QUERIES, implementations, user_desc
 from .formulations import FORMULATIONS, formulate
 from .guards import is_reference
 from .handles import Api, Handle
-from .heuristics import preferences
+from .heuristics import Wish, may_run_on_one_thread, preferences
 from .parts import Part
 from .plan import NativePlan
 
@@ -21,6 +22,11 @@ __all__ = ["build_plan", "candidates", "part_of", "select"]
 # dilation alone can make it gigabytes.
 LARGEST_SCRATCHPAD = 2**28
 SCRATCHPAD_PER_ELEMENT = 64
+
+# Reordered copies and scratchpad together may take so much of what the tensors take
+# themselves, where there is another way; small problems may take what they like.
+LARGEST_WORKSPACE = 1.2
+SMALL_TENSORS = 2**22
 
 # Memory layouts worth trying, of activations and of weights.
 LAYOUTS = (
@@ -46,20 +52,26 @@ def fallbacks(problem: Problem) -> Iterator[Choice]:
         yield Choice("f32", reference=True)
 
 
-def part_of(api: Api, problem: Problem, choice: Choice) -> Part | None:
-    """Return a problem decided by ``choice``, None if oneDNN has no such implementation.
+def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
+    """Return a problem decided by a wish, None if oneDNN has no such implementation.
 
     Raises
     ------
     OneDNNError
         With any status but ``unimplemented``.
     """
-    for part in _parts(api, problem, choice):
-        wanted = choice.implementation
-        if wanted == part.choice.implementation or (
-            not wanted and (choice.reference or not is_reference(part.choice.implementation))
-        ):
-            return part
+    choice = wish.choice
+    with api.on_threads(choice.threads):
+        for part in _parts(api, problem, choice):
+            name = part.choice.implementation
+            if choice.implementation:
+                found = name == choice.implementation
+            else:
+                found = choice.reference or not is_reference(name)
+            if found and wish.family.search(name):
+                if wish.frugal and _is_greedy(api, part):
+                    continue
+                return part
     return None
 
 
@@ -82,7 +94,7 @@ def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
             raise
 
 
-def select(api: Api, problem: Problem, wishes: Iterator[Choice]) -> Part:
+def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
     """Return the first of the wishes, then of the general ways, that oneDNN implements.
 
     Raises
@@ -90,11 +102,10 @@ def select(api: Api, problem: Problem, wishes: Iterator[Choice]) -> Part:
     OneDNNError
         With status ``unimplemented`` if there is none; with any other status at once.
     """
-    for choices in (wishes, fallbacks(problem)):
-        for choice in choices:
-            part = part_of(api, problem, choice)
-            if part is not None:
-                return part
+    for wish in chain(wishes, (Wish(choice, frugal=False) for choice in fallbacks(problem))):
+        part = part_of(api, problem, wish)
+        if part is not None:
+            return part
     raise OneDNNError(
         "dnnl_primitive_desc_create",
         "unimplemented",
@@ -110,39 +121,64 @@ def build_plan(api: Api, problem: Problem, choice: Choice | None = None) -> Nati
     OneDNNError
         As `select` does.
     """
-    wishes = preferences(problem) if choice is None else iter((choice,))
+    wishes = preferences(problem)
+    if choice is not None:
+        wishes = chain((Wish(choice),), wishes)
     return NativePlan(api, select(api, problem, wishes))
 
 
 def candidates(api: Api, problem: Problem) -> Iterator[Part]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
-    Layouts x implementations x formulations x data types; no reference implementation and
-    none with a known defect. The descriptor of a part is good until the next is taken.
+    Layouts x implementations x formulations x data types, for a small problem also on one
+    thread; no reference implementation and none with a known defect.
     """
-    for dtype in dict.fromkeys((problem.dtype, "f32")):
-        for formulation in FORMULATIONS:
-            seen: list[tuple[str, list[Handle]]] = []
-            for activations, weights in LAYOUTS:
-                choice = Choice(dtype, formulation, activations, weights)
-                for part in _parts(api, problem, choice):
-                    name = part.choice.implementation
-                    if is_reference(name):
-                        continue
-                    layouts = layouts_of(api, part)
-                    if any(
-                        name == other and all(map(api.equal, layouts, others))
-                        for other, others in seen
-                    ):
-                        continue
-                    seen.append((name, layouts))
-                    yield part
+    for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
+        for dtype in dict.fromkeys((problem.dtype, "f32")):
+            for formulation in FORMULATIONS:
+                with api.on_threads(threads):
+                    choices = list(_choices(api, problem, dtype, formulation, threads))
+                for choice in choices:
+                    part = part_of(api, problem, Wish(choice))
+                    if part is not None:
+                        yield part
+
+
+def _choices(
+    api: Api, problem: Problem, dtype: str, formulation: str, threads: int
+) -> Iterator[Choice]:
+    seen: list[tuple[str, list[Handle]]] = []
+    for activations, weights in LAYOUTS:
+        choice = Choice(dtype, formulation, activations, weights, threads=threads)
+        for part in _parts(api, problem, choice):
+            name = part.choice.implementation
+            layouts = layouts_of(api, part)
+            known = any(
+                name == other and all(map(api.equal, layouts, others)) for other, others in seen
+            )
+            if not known and not is_reference(name) and not _is_greedy(api, part):
+                seen.append((name, layouts))
+                yield part.choice
 
 
 def layouts_of(api: Api, part: Part) -> list[Handle]:
     """Return copies of the memory descriptors that a part's primitive takes."""
     queries = QUERIES[part.formulation.problem.direction].values()
     return [api.clone_desc(api.desc_of(part.descriptor, query)) for query in queries]
+
+
+def _is_greedy(api: Api, part: Part) -> bool:
+    """Whether an execution would take far more memory than the tensors."""
+    problem = part.formulation.problem
+    tensors = workspace = 0
+    for role, query in QUERIES[problem.direction].items():
+        wanted = api.desc_of(part.descriptor, query)
+        user = user_desc(api, problem, role)
+        tensors += api.nbytes(user)
+        if not api.equal(user, wanted):
+            workspace += api.nbytes(wanted)
+    workspace += api.nbytes(api.desc_of(part.descriptor, "scratchpad"))
+    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE * tensors
 
 
 def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:

@@ -211,4 +211,5 @@ def described(choice: Choice) -> str:
     if choice.formulation != "direct":
         notes.append(choice.formulation)
     notes.append(f"activations {choice.activations}, weights {choice.weights}")
-    return ", ".join([*notes, choice.compute_dtype])
+    notes.append(choice.compute_dtype)
+    return ", ".join([*notes, "one thread"] if choice.threads else notes)
