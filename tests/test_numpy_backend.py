@@ -48,6 +48,7 @@ WAYS = {
     "tiles of some pixels": tiles_of(2000, threads=3),
     "tiles of rows": tiles_of(20_000, threads=2),
     "one tile a thread": Way((), threads=3),
+    "channels apart": Way(((windows, "CONFLICT", 1),), threads=2),
     "windows picked": Way(((windows, "SPARSE", 0),)),
     "windows by rows": Way(((products, "CHANNEL_RUN", 10**6),)),
     "windows by channels": Way(((products, "CHANNEL_RUN", 0),)),

@@ -18,7 +18,7 @@ from ..parallel import boxes, each
 from ..rounding import round_into, widen_into
 from .correlation import Correlation
 from .scratch import Means
-from .windows import Tile, lanes, windows
+from .windows import GAP, Tile, lanes, windows
 
 __all__ = ["Channelwise", "channelwise_gradient", "is_thin"]
 
@@ -34,10 +34,6 @@ TILE_BYTES = 2**20
 # Groups below which a row of pixels makes one loop, not a pixel; the weights are repeated
 # for every pixel of it.
 SHORT_LOOP = 512
-
-# Elements between the pixels of a buffer that is copied into another order: at a distance
-# of a power of two they would share one line of the cache.
-GAP = 8
 
 # einsum's letters for taps and pixels; n is the images, g the groups.
 TAPS, PIXELS = "ijk", "xyz"
@@ -142,6 +138,7 @@ class Channelwise(_Channelwise):
         fits = channel.dtype == self.using.dtype and steps[1] == channel.itemsize
         if fits and (not self.joined or steps[0] == groups * steps[1]):
             return channel
+        # What is copied into another order must not share lines of the cache.
         gap = 0 if self.joined else GAP
         return self.using.empty("sums", (*pixels, groups + gap))[..., :groups]
 

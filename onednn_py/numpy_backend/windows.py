@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..rounding import widen_into
 from .correlation import AxisTaps
 from .scratch import Means
 
-__all__ = ["channels_last", "is_sparse", "lanes", "piece", "windows"]
+__all__ = ["GAP", "channels_last", "is_sparse", "lanes", "piece", "windows"]
 
 Array = npt.NDArray[Any]
 Tile = tuple[slice, ...]
@@ -22,6 +23,11 @@ Tile = tuple[slice, ...]
 # Elements that lie apart by more than so many times what is read of them are not copied
 # into one padded array, but picked one by one.
 SPARSE = 4
+
+# Bytes of which a distance is no multiple, if reading across it is to be fast: otherwise
+# many elements share one line of the cache. A gap of some elements makes it none.
+CONFLICT = 256
+GAP = 8
 
 
 def lanes(listed: Sequence[Tile], number: int) -> list[list[Tile]]:
@@ -81,6 +87,8 @@ def piece(
         buffer[(*whole, slice(0, span.start - begin))] = 0
         buffer[(*whole, slice(span.stop - begin, None))] = 0
         middle.append(slice(span.start - begin, span.stop - begin))
+    if last and not channels_last(source):
+        part = _apart(part, using)
     widen_into(buffer[_spatial(middle)], part)
     return buffer
 
@@ -111,6 +119,18 @@ def windows(
             *(axis.step * stride for axis, stride in zip(axes, strides, strict=True)),
         ),
     )
+
+
+def _apart(source: Array, using: Means) -> Array:
+    """Return (N, G, C, *S) as it is, or copied, if its channels share lines of the cache."""
+    channel = source.strides[2 if source.shape[2] > 1 else 1]
+    if channel % CONFLICT:
+        return source
+    pixels = prod(source.shape[3:])
+    shape = (*source.shape[:3], pixels + GAP)
+    rows = using.memory.empty("rows", shape, source.dtype)[..., :pixels].reshape(source.shape)
+    np.copyto(rows, source)
+    return rows
 
 
 def is_sparse(axis: AxisTaps, span: slice) -> bool:
