@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ _kinds: dict[Any, Bound] = {}
 _lock = threading.Lock()
 
 ndarray = np.ndarray
+
+_CONSTANT = (int, str, np.integer, type(None))
 
 
 def call(
@@ -80,7 +83,7 @@ def run_task(
     if bound is None:
         task, named = make()
         results = run(task, named, task.outs(out), chosen)
-        if kind is not None:
+        if kind is not None and _is_constant(tuple(arguments[1].values())):
             _remember(kind, task, named, chosen.fpmath_mode)
         return task.returned(results)
     task = bound.task
@@ -127,6 +130,13 @@ def _kind(
     return tuple(kind)
 
 
+def _is_constant(value: Any) -> bool:
+    """Whether a value stays what it is; an object of a foreign type may mean another number."""
+    if type(value) in (tuple, list, frozenset):
+        return all(map(_is_constant, value))
+    return isinstance(value, _CONSTANT)
+
+
 def _remember(key: Any, task: Task, named: Mapping[str, Array], mode: str) -> None:
     strides = {name: element_strides(array) for name, array in named.items()}
     whole = {name: found for name, found in strides.items() if found is not None}
@@ -137,3 +147,12 @@ def _remember(key: Any, task: Task, named: Mapping[str, Array], mode: str) -> No
         while len(_kinds) >= MOST_KINDS:
             del _kinds[next(iter(_kinds))]
         _kinds[key] = bound
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
