@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -11,6 +13,9 @@ import pytest
 os.environ["ONEDNN_PY_WISDOM"] = "off"
 
 import onednn_py
+from onednn_py.memory import pool
+from onednn_py.ops import call as call_module
+from onednn_py.ops import joint as joint_module
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
@@ -35,6 +40,32 @@ def onednn() -> str:
     if not HAS_ONEDNN:
         pytest.skip("no oneDNN library here")
     return "onednn"
+
+
+@pytest.fixture
+def fresh_cache() -> Iterator[None]:
+    """Nothing cached; the limits are put back."""
+    before, limit = onednn_py.cache_info(), pool._limit
+    onednn_py.cache_clear()
+    yield
+    onednn_py.set_cache_limit(entries=before.entries_limit, bytes=before.bytes_limit)
+    pool.set_limit(limit)
+    onednn_py.cache_clear()
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the operations whose arguments were worked out, as calls do it."""
+    found: list[str] = []
+    for module in (call_module, joint_module):
+        recipe = module.recipe
+
+        def counted(name: str, *arguments: Any, recipe: Any = recipe, **more: Any) -> Any:
+            found.append(name)
+            return recipe(name, *arguments, **more)
+
+        monkeypatch.setattr(module, "recipe", counted)
+    return found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

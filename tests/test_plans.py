@@ -14,14 +14,6 @@ from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec
 from onednn_py.plancache import PlanCache, _Build
 
 
-@pytest.fixture
-def fresh_cache():
-    before = onednn_py.cache_info()
-    onednn_py.cache_clear()
-    yield
-    onednn_py.set_cache_limit(entries=before.entries_limit, bytes=before.bytes_limit)
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_plan_is_called_with_the_tensors_alone(operation: str, backend: str) -> None:
     tensors = CURATED["2d_groups"].integers("f32")

@@ -27,17 +27,6 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-@pytest.fixture
-def fresh():
-    onednn_py.cache_clear()
-    before = onednn_py.cache_info()
-    limit = pool._limit
-    yield
-    onednn_py.set_cache_limit(entries=before.entries_limit, bytes=before.bytes_limit)
-    pool.set_limit(limit)
-    onednn_py.cache_clear()
-
-
 # Of 2 MiB and of less: pages of its own, and NumPy's allocator.
 SIZES = [(1, 16, 224, 224), (1, 8, 64, 64)]
 
@@ -55,7 +44,7 @@ def data_gradient(shape: tuple[int, ...], value: float, backend: str) -> np.ndar
 @pytest.mark.parametrize("shape", SIZES)
 class TestResults:
     def test_they_stay_while_a_view_lives(
-        self, shape: tuple[int, ...], backend: str, fresh: None
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         kept = []
         for value in range(6):
@@ -66,7 +55,7 @@ class TestResults:
             assert (view == value).all()
 
     def test_their_memory_comes_back(
-        self, shape: tuple[int, ...], backend: str, fresh: None
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         result = data_gradient(shape, 1, backend)
         place = address(result)
@@ -76,7 +65,7 @@ class TestResults:
         assert (result == 2).all()
 
     def test_idle_memory_is_counted_and_freed(
-        self, shape: tuple[int, ...], backend: str, fresh: None
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         result = data_gradient(shape, 1, backend)
         before, nbytes = onednn_py.cache_info().bytes, result.nbytes
@@ -95,7 +84,7 @@ class TestResults:
         assert (info.bytes, info.size, info.hits, info.misses) == (0, 0, 0, 0)
 
     def test_they_outlive_the_cache(
-        self, shape: tuple[int, ...], backend: str, fresh: None
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         result = data_gradient(shape, 3, backend)
         onednn_py.cache_clear()
@@ -106,7 +95,7 @@ class TestResults:
     @needs_fork
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_a_child_does_not_write_into_them(
-        self, shape: tuple[int, ...], backend: str, fresh: None
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         """Neither by computing, nor through what it has inherited, nor by giving it back."""
         kept = data_gradient(shape, 5, backend)
@@ -126,7 +115,7 @@ class TestResults:
 
 
 @needs_onednn
-def test_workspaces_come_back(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workspaces_come_back(fresh_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A problem that reorders borrows memory at every call: always the same, never a result's."""
     rng = np.random.default_rng(0)
     src = rng.integers(-2, 3, (2, 48, 40, 40)).astype(np.float32)
