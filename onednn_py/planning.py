@@ -211,7 +211,7 @@ class Plan:
         self._check(name, tensor, view.shape)
         dense = np.array(readable(tensor)[0], order="C")
         plan = self._current()[1]
-        if not isinstance(plan, NativePlan):
+        if not isinstance(plan, NativePlan) or "weights" not in plan.operands:
             return PackedTensor(name, dense, None)
         return PackedTensor(name, dense, pack(plan, "weights", view.canonical(dense)))
 
