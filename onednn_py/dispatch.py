@@ -192,11 +192,13 @@ def _native_plan(jobs: tuple[Job, ...], effort: str) -> BackendPlan:
     if not any(job.names for job in jobs):
         return _together(jobs, plans)
     parts: list[Part] = []
+    timings: list[tuple[str, float]] = []
     for job, plan in zip(jobs, plans, strict=True):
         if isinstance(plan, NativePlan):
             parts.append(plan.parts[0].named(dict(job.names)))
+            timings += [(f"{plan.problem.operation}: {name}", us) for name, us in plan.timings]
     if len(parts) == len(plans) and shares_tensors(parts):
-        return NativePlan(runtime(), *parts)
+        return NativePlan(runtime(), *parts, timings=timings)
     return _together(jobs, plans)
 
 
