@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..parallel import boxes, each
 from ..rounding import round_into, widen_into
 from .correlation import Correlation
+from .products import MOST_TILE_BYTES, pixels_at_once
 from .scratch import Means
 from .windows import GAP, Tile, lanes, windows
 
@@ -27,9 +28,6 @@ Array = npt.NDArray[Any]
 # Products of one group's inputs and outputs up to which, if there are more groups than
 # that, BLAS is left alone.
 THIN_GROUP = 4
-
-# Bytes of the pixels that one call of einsum reads for one tap: about the second cache.
-TILE_BYTES = 2**20
 
 # Groups below which a row of pixels makes one loop, not a pixel; the weights are repeated
 # for every pixel of it.
@@ -58,8 +56,14 @@ class _Channelwise:
 
     def tiles(self, images: int) -> list[Tile]:
         grid = (images, *self.correlation.windows)
-        most = TILE_BYTES // (self.groups * self.using.dtype.itemsize)
-        return boxes(grid, max(1, min(most, self.using.share(prod(grid)))))
+        pixels = pixels_at_once(self.groups, prod(grid), self.using)
+        if self.joined:
+            # The weights are repeated for every pixel of a row, which may be a long one.
+            row_bytes = prod(self.correlation.counts) * self.groups * self.using.dtype.itemsize
+            longest = max(1, MOST_TILE_BYTES // row_bytes)
+            if grid[-1] > longest:
+                pixels = min(pixels, longest)
+        return boxes(grid, pixels)
 
     def read(self, source: Array, positions: Tile) -> Array:
         """Return what the windows of a tile read of (N, G, *S) as (*taps, N, *X, G)."""

@@ -23,8 +23,9 @@ __all__ = ["Gather", "Shift", "gathered", "gathers_channels", "pixels_at_once", 
 
 Array = npt.NDArray[Any]
 
-# Bytes of gathered windows that one matrix product reads: near the second cache's size.
-TILE_BYTES = 2 * 2**20
+# Bytes of gathered windows that one matrix product reads: few enough for the caches, many
+# enough to outweigh the Python around it.
+TILE_BYTES = 4 * 2**20
 
 # Pixels that a product has nevertheless, so that it outweighs packing the weights, up to
 # this number of bytes.
@@ -206,8 +207,15 @@ def gathered(
 def pixels_at_once(elements_a_pixel: int, pixels: int, using: Means) -> int:
     """Return how many of all ``pixels`` one thread takes at a time."""
     bytes_a_pixel = elements_a_pixel * using.dtype.itemsize
-    least = min(LEAST_PIXELS, MOST_TILE_BYTES // bytes_a_pixel)
-    return max(1, least, min(TILE_BYTES // bytes_a_pixel, using.share(pixels)))
+    most = MOST_TILE_BYTES // bytes_a_pixel
+    # Two tiles for every thread, so that none waits long for another.
+    fair = pixels // (2 * using.threads) if using.threads > 1 else pixels
+    wanted = max(1, min(LEAST_PIXELS, most), min(TILE_BYTES // bytes_a_pixel, fair))
+    if pixels <= wanted:
+        return wanted
+    # As many tiles for every thread.
+    rounds = max(1, pixels // (wanted * using.threads))
+    return max(1, min(most, -(-pixels // (rounds * using.threads))))
 
 
 def store(target: Array, sums: Array, bias: Array | None) -> None:

@@ -59,10 +59,6 @@ class Means:
         """Return an uninitialised array in the type of the sums, for all threads."""
         return pool.empty(shape, self.dtype)
 
-    def share(self, pixels: int) -> int:
-        """Return how many of all ``pixels`` a thread may take at once without idling others."""
-        return -(-pixels // (2 * self.threads)) if self.threads > 1 else pixels
-
 
 @contextmanager
 def means(dtype: np.dtype[Any], threads: int) -> Iterator[Means]:
