@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from . import dispatch, ops
-from .arrays import DTYPES, dtype_name, readable, spec_of
+from .arrays import DTYPES, TensorSpec, dtype_name, readable, spec_of
 from .calls import Array, Bound, Pick, Settings, Task, run, settings
 from .dispatch import native_state
 from .errors import AttributeValueError, DTypeError, ShapeError
-from .formats import dense_strides
+from .formats import TensorView, dense_strides
 from .memory import pool
 from .native.packing import NativePacked, execute_packed, pack
 from .native.plan import NativePlan
@@ -47,9 +47,12 @@ class PackedTensor:
     nbytes : int
     """
 
-    def __init__(self, name: str, array: Array, native: NativePacked | None) -> None:
+    def __init__(
+        self, name: str, view: TensorView, array: Array, native: NativePacked | None
+    ) -> None:
         self.name, self.shape = name, array.shape
         self.nbytes = array.nbytes if native is None else native.nbytes
+        self._view, self._dtype = view, array.dtype
         # Without a layout of its own, the tensor is a plain copy.
         self._array = array if native is None else None
         self._native = native
@@ -209,21 +212,24 @@ class Plan:
             raise AttributeValueError(f"{self._task.operation}: pack: {expected}; got {name!r}")
         view = self._task.inputs["weights"]
         self._check(name, tensor, view.shape)
+        if isinstance(tensor, TensorSpec):
+            raise DTypeError(f"{self._task.operation}: pack: a TensorSpec has no data")
         dense = np.array(readable(tensor)[0], order="C")
         plan = self._current()[1]
         if not isinstance(plan, NativePlan) or "weights" not in plan.operands:
-            return PackedTensor(name, dense, None)
-        return PackedTensor(name, dense, pack(plan, "weights", view.canonical(dense)))
+            return PackedTensor(name, view, dense, None)
+        return PackedTensor(name, view, dense, pack(plan, "weights", view.canonical(dense)))
 
     def _unpacked(
         self, label: str, tensor: PackedTensor, packed: list[NativePacked]
     ) -> Array | None:
         """Return the array to go on with, None if it stays packed and is noted down."""
         where = f"{self._task.operation}: {label}"
-        shape = self._task.inputs["weights"].shape if "weights" in self._task.inputs else None
-        plan = self._current()[1]
-        if label != tensor.name or tensor.shape != shape:
+        # Of the same axes in the same order: a layout alone does not tell what they mean.
+        meant = (tensor.name, tensor._view, tensor._dtype)
+        if meant != (label, self._task.inputs.get("weights"), self._dtype):
             raise AttributeValueError(f"{where}: {tensor!r} was packed for another plan")
+        plan = self._current()[1]
         native = tensor._native
         if native is None:
             return tensor._array
