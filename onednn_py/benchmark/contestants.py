@@ -23,7 +23,7 @@ OTHERS = ("native", "torch", "numpy")
 TIMEOUT = 300.0
 
 INSTALL_TORCH = (
-    "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    "pip install torch"
     " (PyTorch for the CPU alone), or leave torch out of --compare"
 )
 
