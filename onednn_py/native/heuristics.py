@@ -25,8 +25,10 @@ ONE_THREAD_ELEMENTS = 40_000
 # Families of implementations by their names, of any instruction set.
 GEMM = re.compile(r"(^|:|\+)gemm")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
-JIT = re.compile(r"(^|\+)jit:")
+JIT = re.compile(r"(^|\+)jit(_bf16)?:")
+DEPTHWISE = re.compile(r"jit_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")
+DEPTHWISE_AVX2 = re.compile(r"jit_dw:avx2$")
 ANY_NAME = re.compile("")
 
 
@@ -51,6 +53,9 @@ class Rule:
         As in `Choice` and `Wish`.
     measured : str
         Why.
+    formulation : str
+    through_f32 : bool
+        Of bfloat16, whether to compute in float32.
     """
 
     applies: Callable[[_Shape], bool]
@@ -58,28 +63,36 @@ class Rule:
     family: re.Pattern[str]
     measured: str
     formulation: str = "direct"
+    through_f32: bool = False
 
 
 class _Shape:
-    """What rules look at, in the roles of a convolution."""
+    """What rules look at, in the roles of a convolution.
+
+    ``rows`` and ``planes`` are problems without groups whose channels are innermost, or
+    not; ``channels`` is the smaller number of them, ``pixels`` that of dst.
+    """
 
     def __init__(self, problem: Problem) -> None:
         inner = problem.as_convolution()
-        self.dtype = problem.dtype
         self.data = inner.direction is Direction.BACKWARD_DATA
         self.weights = inner.direction is Direction.BACKWARD_WEIGHTS
         self.forward = inner.direction is Direction.FORWARD
         self.transposed = problem.transposed
         groups, outputs, inputs, *kernel = inner.weights.shape
-        self.groups = groups
         self.inputs, self.outputs = inputs * groups, outputs * groups
-        self.is_1x1 = prod(kernel) == 1 and not any(inner.pads_begin)
+        self.channels = min(self.inputs, self.outputs)
+        self.taps = prod(kernel)
+        self.is_1x1 = self.taps == 1 and not any(inner.pads_begin)
         self.strided = any(stride > 1 for stride in inner.strides)
         self.pixels = prod(inner.dst.shape[2:])
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
         self.channels_last = _is_channels_last(problem)
         self.dense = groups == 1
+        self.rows = self.dense and self.channels_last
+        self.planes = self.dense and not self.channels_last
         self.small = is_small(problem)
+        self.bf16 = problem.dtype == "bf16"
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
 
 
@@ -94,32 +107,43 @@ def _is_channels_last(problem: Problem) -> bool:
 
 RULES = (
     Rule(
-        lambda s: (
-            s.small and not s.channels_last and s.dense and not s.is_1x1 and not s.whole_blocks
-        ),
+        lambda s: s.small and s.planes and not s.is_1x1 and not s.whole_blocks,
         "nxc",
         JIT,
         "8 -> 8, 8 x 8, 3x3 on one thread: 3.7 us, 4.3 with blocks of 16 channels",
     ),
+    # Few input channels, backward data.
     Rule(
-        lambda s: s.data and s.dense and s.inputs <= 4,
+        lambda s: s.data and s.planes and s.inputs <= 4,
         "any",
         GEMM,
-        "3 -> 64, 224 x 224, 7x7/2: 3.2 NCX, 2.2 NXC; 1 -> 64, 570 x 570, 3x3: 3.9",
+        "3 -> 64, 224 x 224, 7x7/2: 3.2; 1 -> 64, 570 x 570, 3x3: 3.9",
     ),
     Rule(
-        lambda s: not s.channels_last and s.data and s.dense and s.is_1x1 and s.pixels >= 400,
+        lambda s: s.data and s.rows and s.inputs <= 4 and (s.taps >= 16 or not s.strided),
+        "given",
+        GEMM,
+        "3 -> 64, 224 x 224, 7x7/2: 2.1; 3 -> 128, 64 x 64, 4x4/2: 3.0; 1 -> 64: 4.0",
+    ),
+    Rule(
+        lambda s: s.data and s.rows and s.inputs <= 4,
+        "given",
+        JIT,
+        "3 -> 32, 224 x 224, 3x3/2: 1.2",
+    ),
+    # 1x1, backward data.
+    Rule(
+        lambda s: s.data and s.planes and s.is_1x1 and s.pixels >= 400,
         "any",
         GEMM,
         "64 -> 64, 56 x 56: 2.7; 256 -> 128: 1.4; 28 x 28: 1.2 to 1.6; with stride 2: 1.5",
     ),
     Rule(
         lambda s: (
-            not s.channels_last
-            and s.data
-            and s.dense
+            s.data
+            and s.planes
             and s.is_1x1
-            and 100 <= s.pixels < 400
+            and s.pixels >= 100
             and (s.strided or s.inputs < s.outputs)
         ),
         "any",
@@ -127,85 +151,149 @@ RULES = (
         "256 -> 1024, 14 x 14: 1.17; 512 -> 1024, 28 x 28 with stride 2: 1.5",
     ),
     Rule(
-        lambda s: not s.channels_last and s.data and s.dense and s.is_1x1 and s.strided,
+        lambda s: s.data and s.planes and s.is_1x1 and s.strided,
         "any",
         JIT_1X1,
         "1024 -> 2048, 14 x 14 with stride 2: 1.46, where gemm has 1.1",
     ),
     Rule(
-        lambda s: (
-            not s.channels_last
-            and s.data
-            and s.dense
-            and not s.is_1x1
-            and not s.strided
-            and min(s.inputs, s.outputs) >= 256
-            and s.pixels <= 1024
-        ),
-        "nxc",
-        BRGEMM,
-        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 512, 16 x 16: 1.10",
+        lambda s: s.data and s.rows and s.is_1x1 and s.strided,
+        "given",
+        JIT_1X1,
+        "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
+    ),
+    Rule(
+        lambda s: s.data and s.rows and s.is_1x1 and s.pixels >= 10_000,
+        "given",
+        GEMM,
+        "32 -> 64, 112 x 112: 4.4, the first in this layout 3.6",
+    ),
+    Rule(
+        lambda s: s.data and s.rows and s.is_1x1 and s.pixels < 100,
+        "any",
+        JIT_1X1,
+        "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9",
+    ),
+    # bfloat16, where oneDNN's own order is not that of float32.
+    Rule(
+        lambda s: s.bf16 and s.data and s.depthwise and not s.channels_last,
+        "any",
+        DEPTHWISE,
+        "512, 14 x 14, 3x3/2: 33; 64, 112 x 112, 3x3/2: 10",
     ),
     Rule(
         lambda s: (
-            not s.channels_last
-            and s.data
-            and s.dense
-            and not s.is_1x1
-            and s.strided
-            and min(s.inputs, s.outputs) >= 256
+            s.bf16
+            and s.weights
+            and s.planes
+            and s.is_1x1
+            and s.pixels < 100
+            and s.inputs * s.outputs >= 2**20
         ),
-        "nxc",
-        JIT,
-        "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0",
+        "any",
+        JIT_1X1,
+        "2048 -> 512, 7 x 7: 1.9; 1024 -> 1024: 1.95; the bfloat16 kernels are no faster there",
+        through_f32=True,
     ),
     Rule(
-        lambda s: not s.channels_last and s.weights and s.dense and s.is_1x1 and s.strided,
+        lambda s: s.bf16 and s.weights and s.planes and s.is_1x1,
         "any",
         GEMM,
-        "256 -> 512, 56 x 56 with stride 2: 1.37; 1024 -> 2048, 14 x 14: 1.24",
+        "256 -> 1024, 14 x 14: 1.28; 512 -> 1024, 7 x 7: 1.34",
+    ),
+    Rule(
+        lambda s: s.bf16 and s.data and s.planes and s.strided,
+        "any",
+        JIT,
+        "128, 56 x 56, 3x3/2: 1.08; 256, 16 x 16, 4x4/2: 1.18",
+    ),
+    # 1x1, backward weights.
+    Rule(
+        lambda s: s.weights and s.dense and s.is_1x1 and s.strided and s.pixels < 100,
+        "any",
+        JIT_1X1,
+        "1024 -> 2048, 14 x 14 with stride 2: 1.11 NCX, 1.08 NXC",
         formulation="sliced",
     ),
     Rule(
-        lambda s: not s.channels_last and s.weights and s.dense and s.is_1x1 and s.pixels >= 784,
+        lambda s: s.weights and s.planes and s.is_1x1 and (s.strided or s.pixels >= 784),
         "any",
         GEMM,
-        "64 -> 64, 56 x 56: 1.4; 64 -> 256: 1.3; 512 -> 128, 28 x 28: 1.05 to 1.10",
+        "64 -> 64, 56 x 56: 1.4; 64 -> 256: 1.3; 256 -> 512, 56 x 56 with stride 2: 1.4",
     ),
     Rule(
-        lambda s: s.channels_last and s.weights and s.dense and s.is_1x1 and s.strided,
+        lambda s: s.weights and s.rows and s.is_1x1 and s.strided,
         "nxc",
         GEMM,
         "256 -> 512, 56 x 56 with stride 2: 1.5; 512 -> 1024, 28 x 28: 1.3",
         formulation="sliced",
     ),
     Rule(
-        lambda s: s.channels_last and s.weights and s.dense and s.is_1x1,
+        lambda s: s.weights and s.rows and s.is_1x1,
         "given",
         GEMM,
         "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5",
     ),
+    # Larger kernels on planes: channels last is worth the reorders where there are many.
     Rule(
-        lambda s: s.channels_last and s.data and s.dense and s.is_1x1 and s.strided,
-        "given",
-        JIT_1X1,
-        "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
+        lambda s: s.data and s.planes and not s.strided and s.channels >= 256 and s.pixels <= 1024,
+        "nxc",
+        BRGEMM,
+        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 512, 16 x 16: 1.10",
+    ),
+    Rule(
+        lambda s: s.data and s.planes and s.strided and s.channels >= 256 and s.taps < 16,
+        "nxc",
+        JIT,
+        "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0; 4x4/2 loses",
     ),
     Rule(
         lambda s: (
-            s.channels_last
-            and s.dense
-            and (s.data or s.weights)
-            and s.strided
-            and s.inputs > 4
-            and not s.transposed
+            s.weights and s.planes and not s.strided and s.channels >= 256 and s.pixels <= 256
+        ),
+        "nxc",
+        JIT,
+        "256, 14 x 14, 3x3: 1.06; 512, 7 x 7: 1.03 to 1.11",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16 and s.forward and s.transposed and s.planes and s.strided and s.pixels <= 16
+        ),
+        "any",
+        GEMM,
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28",
+        formulation="exchanged",
+    ),
+    Rule(
+        lambda s: (
+            s.data
+            and s.depthwise
+            and not s.channels_last
+            and not s.strided
+            and 784 <= s.pixels <= 3136
+        ),
+        "any",
+        DEPTHWISE_AVX2,
+        "128, 56 x 56, 3x3: 1.16; 256, 28 x 28: 1.08",
+    ),
+    # Channels last: the caller's layout, but for these.
+    Rule(
+        lambda s: s.rows and s.forward and s.transposed and s.strided and s.pixels <= 16,
+        "any",
+        JIT,
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.29",
+    ),
+    Rule(
+        lambda s: (
+            s.rows and s.strided and s.inputs > 4 and (s.weights or (s.data and not s.transposed))
         ),
         "any",
         ANY_NAME,
-        "128, 56 x 56, 3x3/2: its own layouts beat the caller's by 1.05 (data), 1.5 (weights)",
+        "128, 56 x 56, 3x3/2: its own layouts beat the caller's by 1.05 (data), 1.5 (weights);"
+        " transposed 256 -> 128, 4x4/2, weights: 1.13",
     ),
     Rule(
-        lambda s: s.channels_last and s.weights and s.dense and s.pixels > 4096 and s.inputs > 4,
+        lambda s: s.rows and s.weights and s.pixels > 4096 and s.inputs > 4,
         "any",
         ANY_NAME,
         "128 -> 128, 282 x 282, 3x3: the caller's layout takes 1.2 times as long",
@@ -238,7 +326,10 @@ def preferences(problem: Problem) -> Iterator[Wish]:
     for dtype in dict.fromkeys((problem.dtype, "f32")):
         for rule in RULES:
             if rule.applies(shape):
-                choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)
+                computed = "f32" if rule.through_f32 else dtype
+                choice = Choice(
+                    computed, rule.formulation, rule.activations, "any", threads=threads
+                )
                 yield Wish(choice, rule.family)
                 break
         for formulation in ("direct", "exchanged"):
