@@ -20,7 +20,7 @@ from .native.library import Library, find_library, library
 from .native.parts import Part, shares_tensors
 from .native.plan import NativePlan
 from .native.runtime import generation, runtime, threads
-from .native.selection import build_plan
+from .native.selection import build_plan, is_possible
 from .native.tune import DEFAULT_BUDGET, Measured, measure
 from .numpy_backend import NumpyPlan
 from .plancache import PlanCache
@@ -225,7 +225,7 @@ def known(problem: Problem) -> tuple[Choice, wisdom.Entry] | None:
     if entry is None:
         return None
     choice = Choice.from_dict(entry.choice)
-    if choice is None:
+    if choice is None or not is_possible(problem, choice):
         _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
         return None
     return choice, entry

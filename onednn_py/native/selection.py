@@ -16,7 +16,7 @@ from .heuristics import Wish, may_run_on_one_thread, preferences
 from .parts import Part
 from .plan import NativePlan
 
-__all__ = ["build_plan", "candidates", "part_of", "select"]
+__all__ = ["build_plan", "candidates", "is_possible", "part_of", "select"]
 
 # An implementation that wants more scratchpad than these is passed over: padding and
 # dilation alone can make it gigabytes.
@@ -92,6 +92,18 @@ def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise
+
+
+def is_possible(problem: Problem, choice: Choice) -> bool:
+    """Whether a choice that comes from elsewhere, a file perhaps, speaks of what there is here.
+
+    Another type than these two would round the caller's numbers.
+    """
+    return (
+        choice.compute_dtype in (problem.dtype, "f32")
+        and choice.formulation in FORMULATIONS
+        and (choice.activations, choice.weights) in LAYOUTS
+    )
 
 
 def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:

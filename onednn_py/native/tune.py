@@ -8,6 +8,7 @@ the last bit before it is trusted.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -213,3 +214,12 @@ def described(choice: Choice) -> str:
     notes.append(f"activations {choice.activations}, weights {choice.weights}")
     notes.append(choice.compute_dtype)
     return ", ".join([*notes, "one thread"] if choice.threads else notes)
+
+
+def _after_fork_in_child() -> None:
+    global _measuring
+    _measuring = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
