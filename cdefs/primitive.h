@@ -61,3 +61,5 @@ dnnl_status_t dnnl_primitive_create(
 dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
         int nargs, const dnnl_exec_arg_t *args);
 dnnl_status_t dnnl_primitive_destroy(dnnl_primitive_t primitive);
+
+dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity);

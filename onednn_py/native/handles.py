@@ -45,6 +45,11 @@ class Api:
             "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
         )
         self._attributes = {"strict": self._attributes_of("strict")}
+        # oneDNN's own cache takes layouts for one that differ in an axis of one element, and
+        # gives the primitive of the other (docs/native.md). Plans are cached here anyway.
+        self.check(
+            "dnnl_set_primitive_cache_capacity", self.lib.dnnl_set_primitive_cache_capacity(0)
+        )
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
         """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""

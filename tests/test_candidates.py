@@ -1,0 +1,227 @@
+"""What measuring may choose from: every way computes the same as the oracle, none is a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CURATED, OPERATIONS, Case, Tensors, case
+from conftest import needs_onednn
+from reference import assert_exact
+
+import onednn_py
+from onednn_py import calls
+from onednn_py.native import descriptors
+from onednn_py.native.formulations import FORMULATIONS
+from onednn_py.native.guards import DEFECTS, forbidden, is_reference
+from onednn_py.native.heuristics import Wish, may_run_on_one_thread
+from onednn_py.native.parts import Part
+from onednn_py.native.plan import NativePlan
+from onednn_py.native.runtime import runtime
+from onednn_py.native.selection import LAYOUTS, candidates, is_possible, part_of
+from onednn_py.problem import Choice, Problem
+
+pytestmark = needs_onednn
+
+# One of each kind that the suites have, in small; the first few are large enough for threads.
+NETWORKS = {
+    "first_layer": case((36, 36), 7, 2, pads=3, inputs=3, outputs=64),
+    "3x3": case((28, 28), 3, pads=1, inputs=32, outputs=32),
+    "3x3_stride": case((28, 28), 3, 2, pads=1, inputs=32, outputs=48),
+    "1x1": case((20, 20), 1, minibatch=3, inputs=64, outputs=32),
+    "1x1_stride": case((20, 20), 1, 2, minibatch=3, inputs=32, outputs=64),
+    "1x1_stride_tail": case((15, 14), 1, 2, inputs=16, outputs=32),
+    "depthwise": case((24, 24), 3, pads=1, groups=32, inputs=32, outputs=32),
+    "depthwise_stride": case((24, 24), 3, 2, pads=1, groups=32, inputs=32, outputs=32),
+    "thin_groups": case((10, 10), 3, pads=1, groups=8, inputs=32, outputs=32),
+    "1d_dilated": case(90, 2, dilations=16, inputs=32, outputs=64),
+    "3d": case((9, 8, 10), 3, pads=1, inputs=16, outputs=32),
+    "3d_stride": case((8, 8, 8), 2, 2, inputs=32, outputs=16),
+    "upsampling": case((16, 16), 4, 2, pads=1, inputs=32, outputs=48),
+    "upconv": case((16, 16), 2, 2, inputs=16, outputs=32),
+    "classes": case((16, 16), 1, inputs=64, outputs=2),
+    "whole_image": case((4, 4), 4, minibatch=4, inputs=64, outputs=1),
+    "stride_and_tail": case((11, 11), 2, 3, pads=(0, 1), inputs=16, outputs=16),
+    "dilation_beyond_stride": case((13, 12), 3, (2, 1), (3, 2), pads=(2, 3), inputs=16, outputs=8),
+}
+GEOMETRIES = {**CURATED, **NETWORKS}
+FORMATS = {"NCX": True, "NXC": False}
+
+
+class Way:
+    """An operation on a geometry, that any of oneDNN's ways may compute."""
+
+    def __init__(self, tensors: Tensors, operation: str, data_format: str) -> None:
+        positional, keywords = tensors.arguments(operation, data_format, FORMATS[data_format])
+        function = getattr(onednn_py, operation)
+        planned = onednn_py.plan(function, *positional, **keywords, backend="onednn")
+        self._task = planned._task
+        (self._job,) = planned._bound.jobs
+        arrays = [array for array in positional if isinstance(array, np.ndarray)]
+        self._inputs = dict(zip(self._task.inputs, arrays, strict=True))
+        self._check = tensors, operation, data_format
+
+    @property
+    def problem(self) -> Problem:
+        return self._job.problem
+
+    def parts(self) -> Iterator[Part]:
+        return candidates(runtime(), self.problem)
+
+    def check(self, plan: NativePlan) -> None:
+        """Run a plan twice, into memory that holds something else, and compare every bit."""
+        tensors, operation, data_format = self._check
+        outs = [
+            np.full(view.shape, 77, next(iter(self._inputs.values())).dtype)
+            for view in self._task.results.values()
+        ]
+        for _ in range(2):
+            results = calls.run(self._task, self._inputs, outs, calls.settings(), plan.execute)
+        whole = self._task.returned(results)
+        pairs = tensors.results(operation, whole, data_format, FORMATS[data_format], "native")
+        for actual, expected in pairs:
+            try:
+                assert_exact(actual, expected, tensors.dtype)
+            except AssertionError as error:
+                raise AssertionError(f"{plan.choice} on {self.problem.name}: {error}") from None
+
+
+def check_all(geometry: Case, operation: str, dtype: str) -> set[str]:
+    """Every candidate in both formats; the formulations that there were."""
+    seen = set()
+    for data_format in FORMATS:
+        way = Way(geometry.integers(dtype), operation, data_format)
+        found = list(way.parts())
+        assert found
+        for part in found:
+            way.check(NativePlan(runtime(), part))
+            seen.add(part.choice.formulation)
+        choices = [part.choice for part in found]
+        assert len(choices) == len(set(choices))
+        for choice in choices:
+            assert choice.implementation
+            assert not choice.reference
+            assert is_possible(way.problem, choice)
+            assert Choice.from_dict(choice.as_dict()) == choice
+    return seen
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_candidate_is_right(name: str, operation: str) -> None:
+    check_all(GEOMETRIES[name], operation, "f32")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("1d_strided", "2d_strided_dilated", "2d_groups_16", "2d_depthwise", "2d_channel_tail"),
+        *("3d_strided_dilated", "1x1_stride_tail"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in GEOMETRIES),
+    ],
+)
+def test_every_candidate_is_right_in_half_precision(name: str, operation: str, dtype: str) -> None:
+    check_all(GEOMETRIES[name], operation, dtype)
+
+
+def test_every_formulation_is_a_candidate_of_something() -> None:
+    """Otherwise the tests above would say nothing of it."""
+    seen = set()
+    for operation in ("convolution_backward_weights", "conv_transpose_backward_data"):
+        seen |= check_all(NETWORKS["1x1_stride"], operation, "f32")
+    assert seen == set(FORMULATIONS)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_what_there_is_to_choose(dtype: str) -> None:
+    """Layouts, implementations, types and numbers of threads, for a problem that is small."""
+    way = Way(CURATED["2d_blocked_channels"].integers(dtype), "convolution", "NCX")
+    assert may_run_on_one_thread(way.problem)
+    choices = [part.choice for part in way.parts()]
+    assert {(choice.activations, choice.weights) for choice in choices} <= set(LAYOUTS)
+    assert len({choice.activations for choice in choices}) > 1
+    assert len({choice.implementation for choice in choices}) > 2
+    assert {choice.threads for choice in choices} == {0, 1}
+    assert {choice.compute_dtype for choice in choices} <= {dtype, "f32"}
+    assert "f32" in {choice.compute_dtype for choice in choices}
+
+
+def strided_1x1(dtype: str, data_format: str, operation: str, inputs: int) -> Way:
+    geometry = case((32, 32), 1, 2, minibatch=32, inputs=inputs, outputs=8)
+    return Way(geometry.integers(dtype), operation, data_format)
+
+
+@pytest.mark.parametrize("inputs", [1, 4, 8, 15, 24])
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+def test_a_known_defect_is_no_candidate(family: str, data_format: str, inputs: int) -> None:
+    """6035's shapes: what would hang or crash must not even be measured."""
+    way = strided_1x1("f32", data_format, f"{family}_backward_weights", inputs)
+    for part in way.parts():
+        name = part.choice.implementation
+        inner = part.formulation.problem.as_convolution()
+        assert forbidden(name, inner, runtime().library.version) is None
+        assert not is_reference(name)
+        # Without the strides the primitive is another one, which has no such defect.
+        if part.choice.formulation != "sliced":
+            assert "1x1" not in name
+        way.check(NativePlan(runtime(), part))
+
+
+def test_nothing_forbidden_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = Way(CURATED["2d"].integers("f32"), "convolution_backward_data", "NXC")
+    before = {part.choice.implementation for part in way.parts()}
+    banned = sorted(before)[0]
+
+    def also(name: str, *more: Any) -> Any:
+        return DEFECTS[0] if name == banned else forbidden(name, *more)
+
+    monkeypatch.setattr(descriptors, "forbidden", also)
+    assert {part.choice.implementation for part in way.parts()} == before - {banned}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"compute_dtype": "bf16"},
+        {"compute_dtype": "f16"},
+        {"compute_dtype": "u8"},
+        {"compute_dtype": ""},
+        {"formulation": "winograd"},
+        {"formulation": ""},
+        {"activations": "nchw"},
+        {"weights": "nxc"},
+        {"activations": "ncx", "weights": "given"},
+    ],
+    ids=str,
+)
+def test_choices_that_are_not_possible(fields: dict[str, Any]) -> None:
+    problem = Way(CURATED["2d"].integers("f32"), "convolution", "NXC").problem
+    assert is_possible(problem, Choice("f32"))
+    assert not is_possible(problem, Choice(**{"compute_dtype": "f32", **fields}))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_layouts_of_one_channel_are_not_mixed_up(operation: str) -> None:
+    """Channels first and last are the same memory then, but not the same weights' layout."""
+    geometry = CURATED["one_image"]
+    plans = []
+    for data_format in FORMATS:
+        way = Way(geometry.integers("f32"), operation, data_format)
+        # All are decided before the first primitive is made.
+        plans += [(way, part) for part in list(way.parts())]
+    for way, plan in [(way, NativePlan(runtime(), part)) for way, part in plans]:
+        way.check(plan)
+
+
+def test_a_choice_is_taken_as_it_is() -> None:
+    """Each candidate's own choice names it, and no other."""
+    way = Way(CURATED["2d_1x1_strided"].integers("f32"), "conv_transpose_backward_data", "NCX")
+    for part in way.parts():
+        again = part_of(runtime(), way.problem, Wish(part.choice))
+        assert again is not None
+        assert again.choice == part.choice
