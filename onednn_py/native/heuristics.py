@@ -236,20 +236,32 @@ RULES = (
     ),
     # Larger kernels on planes: channels last is worth the reorders where there are many.
     Rule(
-        lambda s: s.data and s.planes and not s.strided and s.channels >= 256 and s.pixels <= 1024,
+        lambda s: (
+            s.data
+            and s.planes
+            and not s.is_1x1
+            and not s.strided
+            and s.channels >= 256
+            and s.pixels <= 1024
+        ),
         "nxc",
         BRGEMM,
         "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 512, 16 x 16: 1.10",
     ),
     Rule(
-        lambda s: s.data and s.planes and s.strided and s.channels >= 256 and s.taps < 16,
+        lambda s: s.data and s.planes and s.strided and s.channels >= 256 and 1 < s.taps < 16,
         "nxc",
         JIT,
         "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0; 4x4/2 loses",
     ),
     Rule(
         lambda s: (
-            s.weights and s.planes and not s.strided and s.channels >= 256 and s.pixels <= 256
+            s.weights
+            and s.planes
+            and not s.is_1x1
+            and not s.strided
+            and s.channels >= 256
+            and s.pixels <= 256
         ),
         "nxc",
         JIT,
