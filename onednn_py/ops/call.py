@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -115,10 +116,12 @@ def _kind(
     flag, mapping = arguments
     values = tuple(mapping.values())
     types: tuple[Any, ...] = tuple(map(type, values))
-    if tuple in types or list in types:
-        # The types of their entries count too, and a list has no hash.
-        types += tuple(tuple(map(type, v)) for v in values if type(v) in (tuple, list))
-        values = tuple(tuple(v) if type(v) is list else v for v in values)
+    if list in types:
+        # A list has no hash.
+        values = tuple([tuple(v) if type(v) is list else v for v in values])
+    if list in types or tuple in types:
+        # The types of their entries count too; how many each has, the values tell.
+        types += tuple(map(type, chain.from_iterable([v for v in values if type(v) is tuple])))
     kind = [name, mode, flag, type(flag), values, types]
     for array in tensors.values():
         if type(array) is ndarray:
