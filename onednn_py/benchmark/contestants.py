@@ -22,10 +22,7 @@ OTHERS = ("native", "torch", "numpy")
 # Seconds for one request. A plan that is measured takes many times a call.
 TIMEOUT = 300.0
 
-INSTALL_TORCH = (
-    "pip install torch"
-    " (PyTorch for the CPU alone), or leave torch out of --compare"
-)
+INSTALL_TORCH = "pip install torch (PyTorch for the CPU alone), or leave torch out of --compare"
 
 
 class Unavailable(OneDNNPyError):  # noqa: N818 - as long as nobody asked for it, no error
