@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -123,6 +124,7 @@ class TestThreadsAndForks:
             while not stop.is_set():
                 onednn_py.cache_clear()
                 onednn_py.set_cache_limit(entries=1)
+                time.sleep(0.001)
 
         def work(number: int) -> None:
             for _ in range(100):

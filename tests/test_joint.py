@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import combinations, product
 from typing import Any
 
@@ -13,8 +14,11 @@ from reference import assert_exact
 from test_arrays import crop, gaps, misaligned
 
 import onednn_py
-from onednn_py import Gradients, TensorSpec, dispatch
+from onednn_py import Gradients, TensorSpec, dispatch, wisdom
 from onednn_py.native.plan import NativePlan
+from onednn_py.native.runtime import runtime
+from onednn_py.native.selection import candidates
+from onednn_py.wisdom import Entry
 
 FAMILIES = ("convolution", "conv_transpose")
 FORMATS = {"NCX": True, "NXC": False}
@@ -234,6 +238,28 @@ class TestTheBiasAlone:
             monkeypatch.setattr(dispatch, name, noted)
         self.plan(family, ("src", "bias"), backend)
         assert set(planned) == {f"{family}_backward_data"}
+
+
+@needs_onednn
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_on_different_numbers_of_threads(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A primitive must run on as many threads as its descriptor was made for."""
+    monkeypatch.setattr(wisdom, "_known", OrderedDict())
+    joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
+    for numbers in ((0, 1), (1, 0), (1, 1), (0, 0)):
+        jobs = joint.jobs(KEYS)
+        for job, number in zip(jobs, numbers, strict=True):
+            parts = candidates(runtime(), job.problem)
+            choice = next(part.choice for part in parts if part.choice.threads == number)
+            entry = Entry(choice.as_dict(), 1.0, 1.0)
+            wisdom.remember(dispatch.machine_here(), job.problem.name, entry)
+        onednn_py.cache_clear()
+        plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
+        assert isinstance(plan, NativePlan) == (len(set(numbers)) == 1)
+        for _ in range(3):
+            joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
 
 
 @needs_onednn

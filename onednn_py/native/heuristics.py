@@ -249,7 +249,14 @@ RULES = (
         "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 512, 16 x 16: 1.10",
     ),
     Rule(
-        lambda s: s.data and s.planes and s.strided and s.channels >= 256 and 1 < s.taps < 16,
+        lambda s: (
+            s.data
+            and s.planes
+            and not s.bf16
+            and s.strided
+            and s.channels >= 256
+            and 1 < s.taps < 16
+        ),
         "nxc",
         JIT,
         "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0; 4x4/2 loses",
@@ -258,6 +265,7 @@ RULES = (
         lambda s: (
             s.weights
             and s.planes
+            and not s.bf16
             and not s.is_1x1
             and not s.strided
             and s.channels >= 256
