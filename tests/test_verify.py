@@ -26,7 +26,6 @@ from onednn_py.errors import OneDNNError
 from onednn_py.native.plan import NativePlan
 from onednn_py.verification import verifier
 from onednn_py.verification.native_runner import NativeRunner
-from onednn_py.verification.numerical_errors import family, grouped, measure
 from onednn_py.verification.verifier import Verifier, difference
 
 pytestmark = needs_onednn
@@ -359,58 +358,9 @@ def test_a_native_that_differs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.equal == ("onednn",)
 
 
-def test_errors_by_type_and_implementation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("matplotlib")
-    plot = tmp_path / "errors.png"
-    arguments = ("--errors", "--dt=f32,bf16,f16", "--dir=BWD_D,BWD_WB", "--json=-")
-    assert verify(*arguments, f"--plot={plot}", *SMALL, "--deconv", "ic8iw5oc6kw3") == 0
-    captured = capsys.readouterr()
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    report = json.loads(captured.out)
-    worst: dict[str, float] = {}
-    for group in report["groups"]:
-        worst[group["dtype"]] = max(worst.get(group["dtype"], 0), group["largest"])
-        assert 0 < group["mean"] < group["largest"]
-    # A correctly rounded result is half a distance off, and no type is better than that.
-    assert worst["f32"] < 2e-6 < worst["f16"] <= 2**-10 < worst["bf16"] <= 2**-7
-    assert "NumPy" in captured.err
-    assert "cases:24 skipped:0 failed:0" in captured.err
-    assert len(report["measurements"]) == 48
-
-
-def test_ulps_are_halves_for_a_correct_rounding() -> None:
-    # One term a sum: the product is rounded once, and nothing cancels.
-    case = Case(parse_descriptor("mb64ic1iw1oc1kw1"), "FWD_D", "bf16", "NCX")
-    for one in measure(case):
-        assert 0.3 < one.largest_ulps <= 0.5
-        assert one.tolerable
-    groups = grouped(measure(case))
-    assert [group.cases for group in groups] == [1, 1]
-    assert groups[-1].family == "NumPy"
-
-
 @pytest.mark.usefixtures("wrong_backend")
 def test_an_intolerable_error_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert verify("--errors", "--dir=BWD_D", "--format=NCX", *SMALL) == 1
     printed = capsys.readouterr().out
     assert "FAILED (" in printed
     assert "verify --errors --dir=BWD_D --dt=f32 --format=NCX --conv" in printed
-
-
-def test_families() -> None:
-    names = {
-        "brgconv_bwd_w:avx512_core_bf16": "oneDNN brgemm",
-        "conv:any+brgconv_1x1:avx512_core": "oneDNN brgemm",
-        "x64:gemm:jit": "oneDNN gemm",
-        "jit_dw:avx512_core": "oneDNN jit depthwise",
-        "jit_bf16_1x1:avx512_core_bf16": "oneDNN jit 1x1",
-        "conv:any+jit:avx2": "oneDNN jit",
-        "ref:any": "oneDNN reference",
-        "acl": "oneDNN acl",
-    }
-    for name, expected in names.items():
-        assert family("onednn", name) == expected
-    assert family("native", "jit:avx2") == "native jit"
-    assert family("onednn", "numpy") == "NumPy"
