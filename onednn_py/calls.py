@@ -254,7 +254,7 @@ class Bound:
         # In one tuple, so that threads never see parts of two.
         self._known: tuple[Any, Callable[[], Any], Pick] = (None, _nothing, tuple)
         self._uses = 0
-        self._apart: list[Any] = []
+        self._apart: tuple[Pick, list[Any]] = (tuple, [])
 
     def plan(self, chosen: Settings) -> tuple[Any, Pick]:
         """Return the plan of this kind of call, and what picks its operands from the tensors.
@@ -326,10 +326,12 @@ class Bound:
         ):
             return False
         pointers = plan.pointers(pick(tensors))
-        if pointers != self._apart:
+        # Another plan may take its operands in another order.
+        placed = (pick, pointers)
+        if placed != self._apart:
             if any(may_share_memory(out, other) for other in tensors[:-1]):
                 return False
-            self._apart = pointers
+            self._apart = placed
         plan.run(pointers)
         return True
 
