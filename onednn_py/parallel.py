@@ -7,6 +7,7 @@ many threads at once cannot block one another.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -28,12 +29,14 @@ _pool: ThreadPoolExecutor | None = None
 _forked = False
 _inside = threading.local()
 
+# Asked for at the start: an OpenMP runtime that binds its threads (OMP_PROC_BIND) binds the one
+# that calls it too, and threads that this one starts would share its CPU.
+_cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
 
 def available_cpus() -> int:
     """Return how many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(_cpus) if _cpus else (os.cpu_count() or 1)
 
 
 def current_threads() -> int:
@@ -136,6 +139,13 @@ class _Claims(Generic[Item]):
             self.work_off()
 
 
+def _use_all_cpus() -> None:
+    """Let the calling thread run on every CPU that the process had at its start."""
+    if _cpus:
+        with contextlib.suppress(OSError):  # taken from the process since
+            os.sched_setaffinity(0, _cpus)
+
+
 def _start(claims: _Claims[Any], helpers: int, errstate: Any) -> list[Future[None]]:
     global _pool
     started: list[Future[None]] = []
@@ -144,7 +154,7 @@ def _start(claims: _Claims[Any], helpers: int, errstate: Any) -> list[Future[Non
             if _pool is None:
                 # More threads than CPUs never help, whatever number was asked for.
                 workers = max(1, available_cpus() - 1)
-                _pool = ThreadPoolExecutor(workers, thread_name_prefix="onednn_py")
+                _pool = ThreadPoolExecutor(workers, "onednn_py", _use_all_cpus)
             pool = _pool
         for _ in range(helpers):
             started.append(pool.submit(claims.help, errstate))

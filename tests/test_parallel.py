@@ -135,3 +135,25 @@ atexit.register(lambda: each(lambda item: None, range(100), 3))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity of threads")
+def test_a_bound_caller_shares_its_cpu_with_no_worker() -> None:
+    # What OpenMP does to the calling thread under OMP_PROC_BIND.
+    code = """
+import os, threading
+from onednn_py.parallel import available_cpus, each
+cpus = os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(cpus)})
+assert available_cpus() == len(cpus)
+barrier = threading.Barrier(2, timeout=30)
+found = {}
+def work(item):
+    found[threading.current_thread()] = os.sched_getaffinity(0)
+    barrier.wait()
+each(work, range(2), 2)
+worker, = (found[thread] for thread in found if thread is not threading.main_thread())
+assert worker == cpus, worker
+assert os.sched_getaffinity(0) == {min(cpus)}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

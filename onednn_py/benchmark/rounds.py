@@ -21,7 +21,7 @@ __all__ = ["Benchmark", "Schedule", "schedule", "turns"]
 
 # Seconds between two turns: threads of oneDNN and PyTorch spin for milliseconds after their
 # work, and would take the cores from whoever is next.
-PAUSE = 0.005
+PAUSE = 0.01
 
 ROUNDS = 5
 LEAST_RUNS = 5
