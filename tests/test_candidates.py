@@ -13,7 +13,9 @@ from reference import assert_exact
 
 import onednn_py
 from onednn_py import calls
-from onednn_py.native import descriptors
+from onednn_py.benchdnn.case import Case as Benchdnn
+from onednn_py.benchdnn.descriptor import parse_descriptor
+from onednn_py.native import descriptors, selection
 from onednn_py.native.formulations import FORMULATIONS
 from onednn_py.native.guards import DEFECTS, forbidden, is_reference
 from onednn_py.native.heuristics import Wish, may_run_on_one_thread
@@ -225,3 +227,27 @@ def test_a_choice_is_taken_as_it_is() -> None:
         again = part_of(runtime(), way.problem, Wish(part.choice))
         assert again is not None
         assert again.choice == part.choice
+
+
+@pytest.mark.parametrize(("transposed", "kernel", "size"), [(False, 3, 14), (True, 4, 8)])
+def test_weights_in_bfloat16_are_computed_in_bfloat16(
+    transposed: bool, kernel: int, size: int
+) -> None:
+    """What oneDNN wants besides, sums in float32 for each thread, is no reason to leave it."""
+    text = f"mb16ic256ih{size}oc256kh{kernel}ph1" + ("sh2" if transposed else "")
+    descriptor = parse_descriptor(text, transposed=transposed)
+    plan = Benchdnn(descriptor, "BWD_W", "bf16", "NCX").plan("onednn")
+    (job,) = plan._bound.jobs
+    native = [f for f in FORMULATIONS if list(_implementations(job.problem, Choice("bf16", f)))]
+    assert ("through f32" in repr(plan)) == (not native)
+    if native:
+        assert any(
+            part.choice.compute_dtype == "bf16" for part in candidates(runtime(), job.problem)
+        )
+
+
+def _implementations(problem: Problem, choice: Choice) -> Iterator[str]:
+    """Names of all that oneDNN has for a choice of formulation and type."""
+    for part in selection._parts(runtime(), problem, choice):
+        if not is_reference(part.choice.implementation):
+            yield part.choice.implementation

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
+from ..arrays import DTYPES
 from ..errors import OneDNNError
 from ..problem import Choice, Problem
 from .descriptors import QUERIES, implementations, user_desc
@@ -23,10 +24,12 @@ __all__ = ["build_plan", "candidates", "is_possible", "part_of", "select"]
 LARGEST_SCRATCHPAD = 2**28
 SCRATCHPAD_PER_ELEMENT = 64
 
-# Reordered copies and scratchpad together may take so much of what the tensors take
-# themselves, where there is another way; small problems may take what they like.
-LARGEST_WORKSPACE = 1.2
-SMALL_TENSORS = 2**22
+# Copies and scratchpad together may take so many times what the tensors take themselves,
+# where there is another way; small problems may take what they like. In bfloat16 oneDNN sums
+# weights in float32, for each thread apart; float16 is converted to float32 before anything
+# is reordered.
+LARGEST_WORKSPACE = {"f32": 1.2, "bf16": 4.0, "f16": 4.4}
+SMALL_TENSORS = 2**23
 
 # Memory layouts worth trying, of activations and of weights.
 LAYOUTS = (
@@ -69,7 +72,7 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
             else:
                 found = choice.reference or not is_reference(name)
             if found and wish.family.search(name):
-                if wish.frugal and _is_greedy(api, part):
+                if wish.frugal and _is_greedy(api, part, problem):
                     continue
                 return part
     return None
@@ -168,7 +171,7 @@ def _choices(
             known = any(
                 name == other and all(map(api.equal, layouts, others)) for other, others in seen
             )
-            if not known and not is_reference(name) and not _is_greedy(api, part):
+            if not known and not is_reference(name) and not _is_greedy(api, part, problem):
                 seen.append((name, layouts))
                 yield part.choice
 
@@ -179,18 +182,21 @@ def layouts_of(api: Api, part: Part) -> list[Handle]:
     return [api.clone_desc(api.desc_of(part.descriptor, query)) for query in queries]
 
 
-def _is_greedy(api: Api, part: Part) -> bool:
-    """Whether an execution would take far more memory than the tensors."""
-    problem = part.formulation.problem
+def _is_greedy(api: Api, part: Part, problem: Problem) -> bool:
+    """Whether an execution would take far more memory than the problem's tensors."""
+    inner = part.formulation.problem
     tensors = workspace = 0
-    for role, query in QUERIES[problem.direction].items():
+    for role, query in QUERIES[inner.direction].items():
         wanted = api.desc_of(part.descriptor, query)
-        user = user_desc(api, problem, role)
+        user = user_desc(api, inner, role)
         tensors += api.nbytes(user)
         if not api.equal(user, wanted):
             workspace += api.nbytes(wanted)
     workspace += api.nbytes(api.desc_of(part.descriptor, "scratchpad"))
-    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE * tensors
+    if inner.dtype != problem.dtype:
+        workspace += tensors
+        tensors = tensors * DTYPES[problem.dtype].itemsize // DTYPES[inner.dtype].itemsize
+    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE[problem.dtype] * tensors
 
 
 def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:
