@@ -17,7 +17,8 @@ import threadpoolctl
 
 __all__ = ["limited", "set_limit"]
 
-_lock = threading.Lock()
+# Reentrant: a fork takes it, wherever the forking thread is.
+_lock = threading.RLock()
 _pools: list[Any] | None = None
 _lasting: int | None = None
 _blocks: dict[object, int] = {}
@@ -78,8 +79,14 @@ def _find_pools() -> list[Any]:
 
 def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    # OpenBLAS changes its number of threads under a lock of its own, which a child would find
+    # taken for ever: nobody changes it while a process forks.
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),
+        after_in_parent=lambda: _lock.release(),
+        after_in_child=_after_fork_in_child,
+    )

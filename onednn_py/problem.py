@@ -210,6 +210,9 @@ class Choice:
     threads : int
         1 for a problem that is over before a second thread has begun; 0 for the threads
         that the call has.
+    pieces : int
+        Equal parts of the minibatch that are computed one after the other, so that what
+        is reordered is still in the caches when the primitive reads it.
     """
 
     compute_dtype: str
@@ -219,6 +222,7 @@ class Choice:
     implementation: str = ""
     reference: bool = False
     threads: int = 0
+    pieces: int = 1
 
     def as_dict(self) -> dict[str, str | bool | int]:
         """Return the fields by name, as JSON can hold them."""

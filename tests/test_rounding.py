@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import onednn_py
+from onednn_py import rounding
+from onednn_py.memory import pool
 from onednn_py.rounding import CHUNK, FEW_CHUNKS, round_into, sum_into_bias, widen_into
 
 MANY = FEW_CHUNKS * CHUNK + 3
@@ -156,3 +158,29 @@ def test_the_bias_gradient_is_summed_in_float64(images: int, dtype: type) -> Non
         np.testing.assert_allclose(bias, expected, rtol=1e-12, atol=1e-9)
     else:
         assert_same_bits(bias, expected.astype(dtype))
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_subnormals_where_arithmetic_drops_them(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a library built with fast-math does to the threads of a process."""
+    assert rounding._keeps_subnormals()
+    monkeypatch.setattr(rounding, "_keeps_subnormals", lambda: keeps)
+    found = np.empty(FINITE_HALVES.shape, np.float32)
+    widen_into(found, FINITE_HALVES)
+    assert_same_bits(found, plain(FINITE_HALVES, np.float32))
+
+
+def test_a_subnormal_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "_SUBNORMAL", np.zeros(1, np.float32))
+    assert not rounding._keeps_subnormals()
+
+
+def test_temporaries_go_back_to_the_pool() -> None:
+    values = np.ones(4 * CHUNK, np.float16)
+    target = np.empty(values.shape, np.float32)
+    pool.clear()
+    for _ in range(5):
+        widen_into(target, values)
+        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Room.NBYTES

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from ..arrays import DTYPES
 from ..problem import Problem, TensorLayout
@@ -14,32 +16,49 @@ from .parts import Converted, Part
 __all__ = ["Builder"]
 
 
+class _Reorder(NamedTuple):
+    """A reorder of a result, to follow the primitives."""
+
+    name: str
+    source: Handle
+    source_index: int
+    target: Handle
+    target_index: int
+    adds: bool
+
+
 class Builder:
-    """Collects buffers and steps: reorders in, the primitives, reorders out."""
+    """Collects buffers and steps: reorders in, the primitives, reorders out, piece by piece.
+
+    All pieces use the same primitives, and the same workspace.
+    """
 
     def __init__(self, api: Api, parts: Sequence[Part]) -> None:
         self._api = api
         self._buffers: list[Buffer] = []
         self._steps: list[Step] = []
         self._layout = Layout()
-        self._scratchpads: list[int] = []
-        self._brought: list[tuple[str, Handle, Handle, int]] = []
+        self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
+        self._inner: dict[tuple[int, str], int] = {}
+        self._brought: list[tuple[str, int, Handle, Handle, int]] = []
         self.converted: list[Converted] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
-        after: list[tuple[str, Handle, int, Handle, int]] = []
-        for part in parts:
-            after.extend(self._add(part))
-        for name, source, source_index, target, target_index in after:
-            self._reorder(name, source, source_index, target, target_index)
+        for piece in range(parts[0].choice.pieces):
+            after: list[_Reorder] = []
+            for place, part in enumerate(parts):
+                after += self._add(place, part, piece)
+            for reorder in after:
+                self._reorder_out(reorder)
 
     def program(self, threads: tuple[int, int] | None) -> Program:
         """Return the steps; scratchpads share one place, since one step runs at a time."""
         offset = self._layout.add(self.scratchpad_bytes)
-        for index in self._scratchpads:
-            self._buffers[index] = Buffer(self._buffers[index].desc, None, offset)
+        for _, index in self._primitives.values():
+            if index is not None:
+                self._buffers[index] = Buffer(self._buffers[index].desc, None, offset)
         return Program(
             self._api,
             tuple(self.operands),
@@ -49,44 +68,50 @@ class Builder:
             threads,
         )
 
-    def _add(self, part: Part) -> list[tuple[str, Handle, int, Handle, int]]:
-        api, problem = self._api, part.formulation.problem
-        asked = part.formulation.asked
+    def _add(self, place: int, part: Part, number: int) -> list[_Reorder]:
+        """Add the steps of one piece of a part; return what is to follow those of all parts."""
+        api, formulation = self._api, part.formulation
+        problem, asked = formulation.piece, formulation.asked
         results = part.results
         arguments: list[tuple[int, int]] = []
-        after: list[tuple[str, Handle, int, Handle, int]] = []
+        after: list[_Reorder] = []
         for role, argument in EXECUTION_ARGUMENTS[problem.direction].items():
-            layout = getattr(problem, role)
-            if layout is None:
+            if getattr(problem, role) is None:
                 continue
-            name = part.name(part.formulation.roles[role])
+            name = part.name(formulation.roles[role])
             is_result = name in results
+            is_cut = formulation.is_cut(role)
             user = user_desc(api, problem, role)
             wanted = self._wanted(part.descriptor, problem, role)
             self.layouts[name] = api.layout_name(wanted)
-            number = self._operand(name)
-            index = self._found(name, user, wanted) if not is_result else None
+            operand = self._operand(name)
+            which = number if is_cut else 0
+            index = None if is_result else self._found(name, which, user, wanted)
             if index is None:
                 if problem.dtype != asked.dtype:
                     self._convert(part, role, is_result)
-                index = self._buffer(Buffer(user, operand=number))
-                if not api.equal(user, wanted):
+                index = self._buffer(Buffer(user, operand, formulation.offset(role, number)))
+                is_sum = is_result and not is_cut and formulation.pieces > 1
+                is_other = not api.equal(user, wanted)
+                if is_other:
                     self.reordered.append(name)
-                    place = self._layout.add(api.nbytes(wanted))
-                    inner = self._buffer(Buffer(wanted, offset=place))
+                if is_other or is_sum:
+                    inner = self._inner_buffer((place, role), wanted)
                     if is_result:
-                        after.append((name, wanted, inner, user, index))
+                        adds = is_sum and number > 0
+                        after.append(_Reorder(name, wanted, inner, user, index, adds))
                     else:
-                        self._reorder(name, user, index, wanted, inner, brings=number)
+                        self._reorder_in(name, user, index, wanted, inner, operand)
                     index = inner
                 if not is_result:
-                    self._brought.append((name, user, wanted, index))
+                    self._brought.append((name, which, user, wanted, index))
             arguments.append((getattr(api.lib, f"DNNL_ARG_{argument}"), index))
         # The bias gradient may be NumPy's business alone.
         for role in ("src", "weights", "bias", "dst"):
             if getattr(asked, role) is not None:
                 self._operand(part.name(role))
-        self._step(part.choice.implementation, part.descriptor, arguments)
+        key = ("part", place)
+        self._step(key, part.choice.implementation, lambda: part.descriptor, arguments)
         return after
 
     def _operand(self, name: str) -> int:
@@ -94,11 +119,14 @@ class Builder:
             self.operands.append(name)
         return self.operands.index(name)
 
-    def _found(self, name: str, user: Handle, wanted: Handle) -> int | None:
-        """Return the buffer of an input that an earlier part brought in the same layout."""
-        for other, other_user, other_wanted, index in self._brought:
+    def _found(self, name: str, which: int, user: Handle, wanted: Handle) -> int | None:
+        """Return the buffer of an input that is there in the same layout.
+
+        From an earlier part, or for a tensor that is not cut from an earlier piece.
+        """
+        for other, other_which, other_user, other_wanted, index in self._brought:
             if (
-                other == name
+                (other, other_which) == (name, which)
                 and self._api.equal(user, other_user)
                 and self._api.equal(wanted, other_wanted)
             ):
@@ -124,36 +152,45 @@ class Builder:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
-    def _reorder(
-        self,
-        name: str,
-        source: Handle,
-        source_index: int,
-        target: Handle,
-        target_index: int,
-        brings: int | None = None,
+    def _inner_buffer(self, key: tuple[int, str], wanted: Handle) -> int:
+        """Return the place in the workspace of a tensor in a primitive's own layout."""
+        if key not in self._inner:
+            offset = self._layout.add(self._api.nbytes(wanted))
+            self._inner[key] = self._buffer(Buffer(wanted, offset=offset))
+        return self._inner[key]
+
+    def _reorder_in(
+        self, name: str, user: Handle, index: int, wanted: Handle, inner: int, operand: int
     ) -> None:
-        api = self._api
-        arguments = [
-            (api.lib.DNNL_ARG_SRC, source_index),
-            (api.lib.DNNL_ARG_DST, target_index),
-        ]
-        descriptor = api.reorder_desc(source, target)
-        self._step(f"reorder of {name}", descriptor, arguments, brings)
+        lib = self._api.lib
+        arguments = [(lib.DNNL_ARG_SRC, index), (lib.DNNL_ARG_DST, inner)]
+        make = partial(self._api.reorder_desc, user, wanted)
+        self._step(("in", inner), f"reorder of {name}", make, arguments, operand)
+
+    def _reorder_out(self, one: _Reorder) -> None:
+        lib = self._api.lib
+        arguments = [(lib.DNNL_ARG_SRC, one.source_index), (lib.DNNL_ARG_DST, one.target_index)]
+        make = partial(self._api.reorder_desc, one.source, one.target, adds=one.adds)
+        self._step(("out", one.source_index, one.adds), f"reorder of {one.name}", make, arguments)
 
     def _step(
         self,
+        key: Hashable,
         name: str,
-        descriptor: Handle,
+        make: Callable[[], Handle],
         arguments: list[tuple[int, int]],
         brings: int | None = None,
     ) -> None:
+        """Add a step, whose primitive and scratchpad are those of the same key before."""
         api = self._api
-        scratchpad = api.desc_of(descriptor, "scratchpad")
-        nbytes = api.nbytes(scratchpad)
-        self.scratchpad_bytes = max(self.scratchpad_bytes, nbytes)
-        if nbytes:
-            index = self._buffer(Buffer(api.clone_desc(scratchpad)))
-            self._scratchpads.append(index)
+        if key not in self._primitives:
+            descriptor = make()
+            scratchpad = api.desc_of(descriptor, "scratchpad")
+            nbytes = api.nbytes(scratchpad)
+            self.scratchpad_bytes = max(self.scratchpad_bytes, nbytes)
+            index = self._buffer(Buffer(api.clone_desc(scratchpad))) if nbytes else None
+            self._primitives[key] = (api.primitive(descriptor), index)
+        primitive, index = self._primitives[key]
+        if index is not None:
             arguments = [*arguments, (api.lib.DNNL_ARG_SCRATCHPAD, index)]
-        self._steps.append(Step(name, api.primitive(descriptor), tuple(arguments), brings))
+        self._steps.append(Step(name, primitive, tuple(arguments), brings))

@@ -29,7 +29,8 @@ SMALL_WORKSPACE = 2**18
 class Buffer:
     """Memory of one argument: an operand of the call, or a place in the workspace.
 
-    ``operand`` is None for a workspace's own buffers, otherwise the operand's number.
+    ``operand`` is None for a workspace's own buffers, otherwise the operand's number;
+    ``offset`` counts bytes from the workspace's beginning, or from the operand's.
     """
 
     desc: Handle
@@ -76,13 +77,13 @@ class _Frame:
     def __init__(self, api: Api, program: Program) -> None:
         self.stream = api.stream()
         self.memories = memories = [api.memory(buffer.desc) for buffer in program.buffers]
-        self.operands: list[list[Handle]] = [[] for _ in program.operands]
+        self.operands: list[list[tuple[Handle, int]]] = [[] for _ in program.operands]
         self.workspace: list[tuple[Handle, int]] = []
         for memory, buffer in zip(memories, program.buffers, strict=True):
             if buffer.operand is None:
                 self.workspace.append((memory, buffer.offset))
             else:
-                self.operands[buffer.operand].append(memory)
+                self.operands[buffer.operand].append((memory, buffer.offset))
         self.last: Sequence[Any] | None = None
         self.block: Block | None = None
         self.calls = []
@@ -180,8 +181,8 @@ class Program:
     def _bind(self, frame: _Frame, pointers: Sequence[Any]) -> None:
         frame.last = None
         for memories, pointer in zip(frame.operands, pointers, strict=True):
-            for memory in memories:
-                status = self._set(memory, pointer)
+            for memory, offset in memories:
+                status = self._set(memory, pointer + offset if offset else pointer)
                 if status:
                     self._api.check("dnnl_memory_set_data_handle", status)
         frame.last = pointers
@@ -212,7 +213,7 @@ class Program:
         buffers = list(self.buffers)
         number = buffers[source].operand
         buffers[source] = Buffer(buffers[source].desc, None, 0)
-        buffers[target] = replace(buffers[target], operand=number)
+        buffers[target] = replace(buffers[target], operand=number, offset=0)
         steps = [other for other in self.steps if other is not step]
         return Program(
             self._api, self.operands, buffers, steps, self.workspace_bytes, self._threads

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ..arrays import DTYPES
 from ..problem import Direction, Problem, TensorLayout
 from ..rounding import sum_into_bias
 
@@ -28,6 +29,10 @@ class Formulation:
     Attributes
     ----------
     asked, problem : Problem
+    piece : Problem
+        What one execution of the primitive computes: ``problem`` on a part of the minibatch.
+    pieces : int
+        How many of them make ``problem``.
     roles : dict
         For each role of ``problem``, the role of the tensor in ``asked``.
     window : tuple of slice
@@ -39,6 +44,8 @@ class Formulation:
 
     asked: Problem
     problem: Problem
+    piece: Problem
+    pieces: int
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
@@ -62,6 +69,18 @@ class Formulation:
     @property
     def needs_preparation(self) -> bool:
         return self.bias_apart or self.is_partial
+
+    def is_cut(self, role: str) -> bool:
+        """Whether each piece has its own part of a tensor of ``problem``."""
+        return self.pieces > 1 and role in ("src", "dst")
+
+    def offset(self, role: str, number: int) -> int:
+        """Bytes from the first element of a tensor of ``problem`` to that of a piece."""
+        if not self.is_cut(role):
+            return 0
+        layout: TensorLayout = getattr(self.problem, role)
+        images: int = getattr(self.piece, role).shape[0]
+        return number * images * layout.strides[0] * DTYPES[self.problem.dtype].itemsize
 
     def prepare(self, tensors: Mapping[str, Array]) -> None:
         """Do the part of the work that the primitive does not."""
@@ -129,8 +148,26 @@ def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
     return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
 
 
+def _piece(problem: Problem, pieces: int) -> Problem | None:
+    """Return the problem on one of equal parts of the minibatch, None if there are none.
+
+    Sums over the minibatch are added up where they are stored, which bfloat16 would round.
+    """
+    if pieces == 1:
+        return problem
+    images = problem.src.shape[0]
+    sums = problem.direction is Direction.BACKWARD_WEIGHTS
+    if pieces < 1 or images % pieces or (sums and problem.dtype != "f32"):
+        return None
+    src, dst = (
+        TensorLayout((images // pieces, *layout.shape[1:]), layout.strides)
+        for layout in (problem.src, problem.dst)
+    )
+    return replace(problem, src=src, dst=dst)
+
+
 def formulate(
-    asked: Problem, compute_dtype: str, formulation: str = "direct"
+    asked: Problem, compute_dtype: str, formulation: str = "direct", pieces: int = 1
 ) -> Formulation | None:
     """Return ``asked`` in a form that oneDNN's primitives take, None if there is no such form.
 
@@ -141,6 +178,8 @@ def formulate(
         Tensors of another data type become dense ones of this type.
     formulation : str
         One of `FORMULATIONS`.
+    pieces : int
+        As in `Choice`.
     """
     window = _window(asked, formulation)
     if window is None:
@@ -184,4 +223,7 @@ def formulate(
             if (layout := getattr(problem, role)) is not None
         }
         problem = replace(problem, dtype=compute_dtype, **dense)
-    return Formulation(asked, problem, roles, window, bias_apart)
+    piece = _piece(problem, pieces)
+    if piece is None:
+        return None
+    return Formulation(asked, problem, piece, pieces, roles, window, bias_apart)

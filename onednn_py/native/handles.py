@@ -141,7 +141,8 @@ class Api:
             destroy="primitive_desc",
         )
 
-    def reorder_desc(self, source: Handle, target: Handle) -> Handle:
+    def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:
+        """Primitive descriptor of a reorder, which may add to what the target holds."""
         return self._create(
             "dnnl_primitive_desc_t *",
             "dnnl_reorder_primitive_desc_create",
@@ -149,9 +150,24 @@ class Api:
             self.engine,
             target,
             self.engine,
-            self.attributes("strict"),
+            self._adding() if adds else self.attributes("strict"),
             destroy="primitive_desc",
         )
+
+    def _adding(self) -> Handle:
+        if "adding" not in self._attributes:
+            made = self._attributes_of("strict")
+            post_ops = self._create("dnnl_post_ops_t *", "dnnl_post_ops_create", destroy="post_ops")
+            self.check(
+                "dnnl_post_ops_append_sum",
+                self.lib.dnnl_post_ops_append_sum(post_ops, 1.0, 0, self.lib.dnnl_data_type_undef),
+            )
+            self.check(
+                "dnnl_primitive_attr_set_post_ops",
+                self.lib.dnnl_primitive_attr_set_post_ops(made, post_ops),
+            )
+            self._attributes["adding"] = made
+        return self._attributes["adding"]
 
     def next_implementation(self, primitive_desc: Handle) -> bool:
         """Move the descriptor to its next implementation; False if there is none."""

@@ -93,9 +93,10 @@ class Converted:
 def shares_tensors(parts: Sequence[Part]) -> bool:
     """Whether one plan can run all parts: each tensor converted in one way for all of them.
 
-    And all on as many threads: a primitive runs on those that its descriptor was made for.
+    And all on as many threads, since a primitive runs on those that its descriptor was made
+    for, and in the same pieces.
     """
-    if len({part.choice.threads for part in parts}) > 1:
+    if len({(part.choice.threads, part.choice.pieces) for part in parts}) > 1:
         return False
     converted: dict[str, tuple[str, TensorLayout]] = {}
     for part in parts:

@@ -86,7 +86,8 @@ class NativePlan:
     def nbytes(self) -> int:
         """Bytes that the plan itself keeps alive, roughly; large workspaces are the pool's."""
         kept = self.workspace_bytes if self.program.keeps_workspace else 0
-        return BYTES_PER_PRIMITIVE * len(self.program.steps) + kept
+        primitives = {id(step.primitive) for step in self.program.steps}
+        return BYTES_PER_PRIMITIVE * len(primitives) + kept
 
     def __repr__(self) -> str:
         lines = []
@@ -184,4 +185,6 @@ def _notes(part: Part) -> list[str]:
         notes.append("on one thread")
     if choice.formulation != "direct":
         notes.append(f"formulation: {choice.formulation}")
+    if choice.pieces > 1:
+        notes.append(f"minibatch in {choice.pieces} pieces, one after the other")
     return notes

@@ -13,7 +13,7 @@ from .descriptors import QUERIES, implementations, user_desc
 from .formulations import FORMULATIONS, formulate
 from .guards import is_reference
 from .handles import Api, Handle
-from .heuristics import Wish, may_run_on_one_thread, preferences
+from .heuristics import Wish, good_pieces, may_run_on_one_thread, preferences
 from .parts import Part
 from .plan import NativePlan
 
@@ -74,7 +74,17 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
             if found and wish.family.search(name):
                 if wish.frugal and _is_greedy(api, part, problem):
                     continue
-                return part
+                return part if wish.pieces == 1 else _cut(api, problem, part, wish.pieces) or part
+    return None
+
+
+def _cut(api: Api, problem: Problem, part: Part, pieces: int) -> Part | None:
+    """Return the same in pieces, None where nothing is reordered or there are no such pieces."""
+    inner = part.formulation.problem
+    for role in ("src", "dst"):
+        wanted = api.desc_of(part.descriptor, QUERIES[inner.direction][role])
+        if not api.equal(user_desc(api, inner, role), wanted):
+            return part_of(api, problem, Wish(replace(part.choice, pieces=pieces)))
     return None
 
 
@@ -83,11 +93,11 @@ def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
 
     Its descriptor moves on with the iteration.
     """
-    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
+    formulation = formulate(problem, choice.compute_dtype, choice.formulation, choice.pieces)
     if formulation is None:
         return
     try:
-        found = implementations(api, formulation.problem, choice.activations, choice.weights)
+        found = implementations(api, formulation.piece, choice.activations, choice.weights)
         for descriptor, name in found:
             if not _is_out_of_proportion(api, descriptor, problem):
                 decided = replace(choice, implementation=name, reference=is_reference(name))
@@ -106,6 +116,8 @@ def is_possible(problem: Problem, choice: Choice) -> bool:
         choice.compute_dtype in (problem.dtype, "f32")
         and choice.formulation in FORMULATIONS
         and (choice.activations, choice.weights) in LAYOUTS
+        and choice.pieces in range(1, problem.src.shape[0] + 1)
+        and problem.src.shape[0] % choice.pieces == 0
     )
 
 
@@ -146,8 +158,11 @@ def candidates(api: Api, problem: Problem) -> Iterator[Part]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
     Layouts x implementations x formulations x data types, for a small problem also on one
-    thread; no reference implementation and none with a known defect.
+    thread, for a large one also in pieces; no reference implementation and none with a known
+    defect.
     """
+    good = good_pieces(problem)
+    pieces = [number for number in (good // 2, good, 2 * good) if good > 1 and number > 1]
     for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
         for dtype in dict.fromkeys((problem.dtype, "f32")):
             for formulation in FORMULATIONS:
@@ -157,6 +172,8 @@ def candidates(api: Api, problem: Problem) -> Iterator[Part]:
                     part = part_of(api, problem, Wish(choice))
                     if part is not None:
                         yield part
+                        cuts = (_cut(api, problem, part, number) for number in pieces)
+                        yield from (cut for cut in cuts if cut is not None)
 
 
 def _choices(
@@ -184,13 +201,12 @@ def layouts_of(api: Api, part: Part) -> list[Handle]:
 
 def _is_greedy(api: Api, part: Part, problem: Problem) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
-    inner = part.formulation.problem
+    inner, piece = part.formulation.problem, part.formulation.piece
     tensors = workspace = 0
     for role, query in QUERIES[inner.direction].items():
         wanted = api.desc_of(part.descriptor, query)
-        user = user_desc(api, inner, role)
-        tensors += api.nbytes(user)
-        if not api.equal(user, wanted):
+        tensors += api.nbytes(user_desc(api, inner, role))
+        if not api.equal(user_desc(api, piece, role), wanted):
             workspace += api.nbytes(wanted)
     workspace += api.nbytes(api.desc_of(part.descriptor, "scratchpad"))
     if inner.dtype != problem.dtype:

@@ -219,6 +219,8 @@ def described(choice: Choice) -> str:
         notes.append(choice.formulation)
     notes.append(f"activations {choice.activations}, weights {choice.weights}")
     notes.append(choice.compute_dtype)
+    if choice.pieces > 1:
+        notes.append(f"{choice.pieces} pieces")
     return ", ".join([*notes, "one thread"] if choice.threads else notes)
 
 

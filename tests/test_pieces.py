@@ -1,0 +1,194 @@
+"""The minibatch in pieces: the same results, from smaller workspaces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CURATED, OPERATIONS, Case
+from conftest import needs_onednn
+from ways import FORMATS, NETWORKS, Way
+
+import onednn_py
+from onednn_py.benchdnn.case import Case as Benchdnn
+from onednn_py.benchdnn.descriptor import parse_descriptor
+from onednn_py.dispatch import plan_jobs
+from onednn_py.native import heuristics, selection
+from onednn_py.native.formulations import formulate
+from onednn_py.native.heuristics import Wish, good_pieces
+from onednn_py.native.plan import NativePlan
+from onednn_py.native.runtime import runtime
+from onednn_py.native.selection import part_of
+from onednn_py.problem import Choice, Problem
+
+GEOMETRIES = {
+    **NETWORKS,
+    **{name: CURATED[name] for name in ("2d_groups_16", "2d_depthwise", "2d_channel_tail")},
+}
+IMAGES = 4
+
+
+def an_image_each(problem: Problem) -> int:
+    return problem.src.shape[0]
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every problem in as many pieces as it has images."""
+    for module in (heuristics, selection):
+        monkeypatch.setattr(module, "good_pieces", an_image_each)
+    onednn_py.cache_clear()
+
+
+def of_images(geometry: Case, images: int) -> Case:
+    return replace(geometry, minibatch=images)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_candidate_is_right_in_pieces(name: str, operation: str) -> None:
+    found = set()
+    for data_format in FORMATS:
+        tensors = of_images(GEOMETRIES[name], IMAGES).integers("f32")
+        way = Way(tensors, operation, data_format)
+        for part in way.parts():
+            found.add(part.choice.pieces)
+            if part.choice.pieces > 1:
+                way.check(NativePlan(runtime(), part))
+    assert found == {1, IMAGES // 2, IMAGES}
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("name", ["2d_groups_16", "2d_depthwise", "3x3_stride", "1d_dilated"])
+def test_in_half_precision(name: str, operation: str, dtype: str) -> None:
+    way = Way(of_images(GEOMETRIES[name], IMAGES).integers(dtype), operation, "NCX")
+    parts = [part for part in way.parts() if part.choice.pieces > 1]
+    assert parts
+    for part in parts:
+        # Sums of products are never rounded on their way.
+        assert part.choice.compute_dtype == "f32" or not operation.endswith("weights")
+        way.check(NativePlan(runtime(), part))
+
+
+@needs_onednn
+def test_sums_in_bfloat16_have_no_pieces() -> None:
+    way = Way(of_images(CURATED["2d"], 4).integers("bf16"), "convolution_backward_weights", "NCX")
+    assert formulate(way.problem, "bf16") is not None
+    assert formulate(way.problem, "bf16", pieces=2) is None
+    assert formulate(way.problem, "f32", pieces=2) is not None
+
+
+@needs_onednn
+@pytest.mark.parametrize("pieces", [-1, 0, 3, 5, 8])
+def test_pieces_are_equal(pieces: int) -> None:
+    way = Way(of_images(CURATED["2d"], 4).integers("f32"), "convolution", "NCX")
+    assert formulate(way.problem, "f32", pieces=pieces) is None
+    assert part_of(runtime(), way.problem, Wish(Choice("f32", pieces=pieces))) is None
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+def test_both_gradients_piece_by_piece(family: str, bias: bool) -> None:
+    """Each piece of diff_dst is reordered once for both."""
+    function = getattr(onednn_py, f"{family}_backward")
+    rng = np.random.default_rng(0)
+    src = rng.integers(-3, 4, (IMAGES, 32, 12, 12)).astype(np.float32)
+    weights = rng.integers(-3, 4, (32, 32, 3, 3)).astype(np.float32)
+    dst = rng.integers(-3, 4, (IMAGES, 32, 12, 12)).astype(np.float32)
+    keywords: dict[str, Any] = {"pads_begin": 1, "pads_end": 1, "data_format": "NCX"}
+    keywords["weights_format"] = "OIX" if family == "convolution" else "IOX"
+    wrt = ("src", "weights", "bias")[: 2 + bias]
+    plan = onednn_py.plan(function, src, weights, dst, wrt=wrt, **keywords, backend="onednn")
+    native = plan_jobs(plan._bound.jobs, "onednn", "heuristic")
+    assert isinstance(native, NativePlan)
+    for part in native.parts:
+        assert part.choice.pieces == IMAGES
+    steps = Counter(step.name for step in native.program.steps)
+    reordered = [name for name in steps if name.startswith("reorder of")]
+    brought_once = {"reorder of weights"}
+    assert all(steps[name] == IMAGES for name in reordered if name not in brought_once)
+    assert any("dst" in name for name in reordered)
+    expected = function(src, weights, dst, wrt=wrt, **keywords, backend="numpy")
+    for _ in range(2):
+        for actual, right in zip(plan(src, weights, dst), expected, strict=True):
+            np.testing.assert_array_equal(actual, right)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+def test_packed_weights() -> None:
+    rng = np.random.default_rng(0)
+    dst = rng.integers(-3, 4, (IMAGES, 32, 12, 12)).astype(np.float32)
+    weights = rng.integers(-3, 4, (32, 32, 3, 3)).astype(np.float32)
+    plan = onednn_py.plan(
+        onednn_py.convolution_backward_data, dst, weights,
+        data_format="NCX", weights_format="OIX", backend="onednn",
+    )  # fmt: skip
+    assert f"minibatch in {IMAGES} pieces" in repr(plan)
+    packed = plan.pack("weights", weights)
+    np.testing.assert_array_equal(plan(dst, packed), plan(dst, weights))
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+def test_what_is_not_reordered_is_not_cut() -> None:
+    way = Way(of_images(NETWORKS["3x3"], IMAGES).integers("f32"), "convolution", "NXC")
+    wish = Wish(Choice("f32", activations="given"), pieces=IMAGES)
+    part = part_of(runtime(), way.problem, wish)
+    assert part is not None
+    assert part.choice.pieces == 1
+
+
+@needs_onednn
+def test_a_piece_takes_less_memory() -> None:
+    way = Way(of_images(NETWORKS["3x3"], 8).integers("f32"), "convolution_backward_data", "NCX")
+    bytes_of = {}
+    for pieces in (1, 2, 8):
+        part = part_of(runtime(), way.problem, Wish(Choice("f32", pieces=pieces)))
+        assert part is not None
+        plan = NativePlan(runtime(), part)
+        bytes_of[pieces] = plan.workspace_bytes
+        primitives = {id(step.primitive) for step in plan.program.steps}
+        assert len(primitives) == 4
+    assert bytes_of[8] < bytes_of[2] < bytes_of[1]
+
+
+class TestHowMany:
+    @staticmethod
+    def pieces(text: str, direction: str = "BWD_D", dtype: str = "f32") -> int:
+        (job,) = Benchdnn(parse_descriptor(text), direction, dtype, "NCX").plan("numpy")._bound.jobs
+        return good_pieces(job.problem)
+
+    def test_large_ones(self) -> None:
+        """Two images of a depthwise problem are 3 MB, four of the other."""
+        assert self.pieces("g128mb16ic128ih56oc128kh3ph1") == 8
+        assert self.pieces("mb16ic64ih56oc64kh3ph1") == 4
+
+    @pytest.mark.parametrize(
+        "text", ["mb1ic64ih512oc64kh3ph1", "mb3ic64ih256oc64kh3ph1", "mb16ic64ih14oc64kh3ph1"]
+    )
+    def test_none(self, text: str) -> None:
+        assert self.pieces(text) == 1
+
+    def test_depthwise_weights_image_by_image(self) -> None:
+        assert self.pieces("g512mb16ic512ih14oc512kh3ph1", "BWD_W") == 16
+        assert self.pieces("g512mb16ic512ih14oc512kh3ph1", "BWD_D") == 1
+        assert self.pieces("g512mb16ic512ih7oc512kh3ph1", "BWD_W") == 1
+
+    @pytest.mark.parametrize("images", range(1, 40))
+    def test_a_divisor_of_the_minibatch(self, images: int) -> None:
+        pieces = self.pieces(f"mb{images}ic64ih128oc64kh3ph1")
+        assert images % pieces == 0
+        assert images < 4 or images // pieces >= 2
+        assert pieces <= 2 * prod((images, 64, 128, 128, 4)) / heuristics.PIECE_BYTES
