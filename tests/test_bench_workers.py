@@ -32,15 +32,24 @@ class TestTurns:
         assert turns("abc", 1) == ["c", "b", "a"]
 
     @pytest.mark.parametrize(
-        ("estimate", "budget", "runs"),
-        [(0.1, 1.0, 10), (0.1, 0.2, 5), (3.0, 1.0, 3), (1e-6, 1.0, 2000), (0.0, 1.0, 2000)],
+        ("estimate", "budget", "runs", "warm"),
+        [
+            (0.1, 1.0, 10, 1),
+            (0.1, 0.2, 5, 1),
+            (3.0, 1.0, 3, 0),
+            (0.001, 1.0, 1000, 20),
+            (1e-6, 1.0, 2000, 2000),
+            (0.0, 1.0, 2000, 2000),
+        ],
     )
-    def test_runs_follow_from_the_budget(self, estimate: float, budget: float, runs: int) -> None:
+    def test_runs_follow_from_the_budget(
+        self, estimate: float, budget: float, runs: int, warm: int
+    ) -> None:
         found = schedule(estimate, budget)
         assert sum(found.counts) == runs
         assert max(found.counts) - min(found.counts) <= 1
-        # A single call a turn is too long to need another before it.
-        assert found.warm == (runs >= 10)
+        # A call that is longer than all that is planned needs no other before it.
+        assert found.warm == warm
 
 
 class FakeWorker:
@@ -277,7 +286,10 @@ class TestProcesses:
         environment = worker_environment(3, ONEDNN_PY_EFFORT="measure")
         assert environment["OMP_NUM_THREADS"] == environment["OPENBLAS_NUM_THREADS"] == "3"
         assert environment["ONEDNN_PY_EFFORT"] == "measure"
+        assert environment["OMP_PROC_BIND"] == "true"
         assert "ONEDNN_VERBOSE" not in environment
+        monkeypatch.setenv("OMP_PROC_BIND", "spread")
+        assert worker_environment(3)["OMP_PROC_BIND"] == "spread"
 
 
 def test_busy_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

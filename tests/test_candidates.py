@@ -13,9 +13,10 @@ from ways import FORMATS, NETWORKS, Way
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
 from onednn_py.native import descriptors, selection
+from onednn_py.native.amounts import may_run_on_one_thread
 from onednn_py.native.formulations import FORMULATIONS
 from onednn_py.native.guards import DEFECTS, forbidden, is_reference
-from onednn_py.native.heuristics import Wish, may_run_on_one_thread
+from onednn_py.native.heuristics import Wish
 from onednn_py.native.plan import NativePlan
 from onednn_py.native.runtime import runtime
 from onednn_py.native.selection import LAYOUTS, candidates, is_possible, part_of

@@ -39,6 +39,8 @@ LAYERS = [
         "native.support",
         "native.execute",
         "native.formulations",
+        "native.amounts",
+        "native.rules",
         "native.heuristics",
         "native.parts",
         "native.building",

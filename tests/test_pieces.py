@@ -17,9 +17,10 @@ import onednn_py
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
 from onednn_py.dispatch import plan_jobs
-from onednn_py.native import heuristics, selection
+from onednn_py.native import amounts, heuristics, selection
+from onednn_py.native.amounts import good_pieces
 from onednn_py.native.formulations import formulate
-from onednn_py.native.heuristics import Wish, good_pieces
+from onednn_py.native.heuristics import Wish
 from onednn_py.native.plan import NativePlan
 from onednn_py.native.runtime import runtime
 from onednn_py.native.selection import part_of
@@ -191,4 +192,4 @@ class TestHowMany:
         pieces = self.pieces(f"mb{images}ic64ih128oc64kh3ph1")
         assert images % pieces == 0
         assert images < 4 or images // pieces >= 2
-        assert pieces <= 2 * prod((images, 64, 128, 128, 4)) / heuristics.PIECE_BYTES
+        assert pieces <= 2 * prod((images, 64, 128, 128, 4)) / amounts.PIECE_BYTES

@@ -7,6 +7,7 @@ while falls on all of them; the median over all rounds is what counts.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ __all__ = ["Benchmark", "Schedule", "schedule", "turns"]
 # Seconds between two turns: threads of oneDNN and PyTorch spin for milliseconds after their
 # work, and would take the cores from whoever is next.
 PAUSE = 0.01
+
+# Seconds of calls at the beginning of a turn that are not timed: it finds cold caches, sleeping
+# threads and, after the pause, a slow clock.
+WARM_UP = 0.02
 
 ROUNDS = 5
 LEAST_RUNS = 5
@@ -55,13 +60,13 @@ class Schedule:
 
 def schedule(estimate: float, budget: float) -> Schedule:
     """Return the runs that take about ``budget`` seconds, where one takes ``estimate``."""
+    estimate = max(estimate, 1e-9)
     if estimate > budget:
         runs = FEWEST_RUNS
     else:
-        runs = min(max(int(budget / max(estimate, 1e-9)), LEAST_RUNS), MOST_RUNS)
+        runs = min(max(int(budget / estimate), LEAST_RUNS), MOST_RUNS)
     each, rest = divmod(runs, ROUNDS)
-    # The first call of a turn finds cold caches and sleeping threads; a long one hardly notices.
-    warm = 1 if each > 1 else 0
+    warm = 0 if estimate > budget else min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS)
     return Schedule(warm, tuple(each + (number < rest) for number in range(ROUNDS)))
 
 

@@ -9,11 +9,12 @@ from itertools import chain
 from ..arrays import DTYPES
 from ..errors import OneDNNError
 from ..problem import Choice, Problem
+from .amounts import good_pieces, may_run_on_one_thread
 from .descriptors import QUERIES, implementations, user_desc
 from .formulations import FORMULATIONS, formulate
 from .guards import is_reference
 from .handles import Api, Handle
-from .heuristics import Wish, good_pieces, may_run_on_one_thread, preferences
+from .heuristics import Wish, preferences
 from .parts import Part
 from .plan import NativePlan
 
