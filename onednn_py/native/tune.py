@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..arrays import DTYPES
 from ..errors import OneDNNError
-from ..memory import pool
+from ..memory import ALIGNMENT, pool
 from ..problem import Choice, Problem, TensorLayout
 from .handles import Api
 from .plan import NativePlan
@@ -49,6 +49,9 @@ RUNS_A_TURN = 3
 
 # What a candidate must gain to be preferred to the heuristic choice: less is noise.
 LEAST_GAIN = 1.01
+
+# Large arrays of NumPy begin so many bytes behind a page, where malloc puts them.
+NUMPY_ALIGNMENT = 16
 
 # Two measurements at once would disturb each other.
 _measuring = threading.Lock()
@@ -199,7 +202,10 @@ def _tensors(problem: Problem) -> dict[str, Array]:
             continue
         dtype = DTYPES[problem.dtype]
         extent = 1 + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
-        flat = pool.empty((extent,), dtype)
+        # Where NumPy's own memory begins: kernels that read it directly may be slower there.
+        memory = pool.empty((extent * dtype.itemsize + ALIGNMENT,), np.dtype(np.uint8))
+        begin = (NUMPY_ALIGNMENT - memory.ctypes.data) % ALIGNMENT
+        flat = memory[begin : begin + extent * dtype.itemsize].view(dtype)
         if role in _result_names(problem):
             flat.fill(0)
         else:
