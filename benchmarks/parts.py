@@ -1,4 +1,4 @@
-"""What docs/performance.md reports: parts, each measured by itself in less than eight minutes."""
+"""What docs/performance.md reports: parts, each measured by itself in some minutes."""
 
 from __future__ import annotations
 
