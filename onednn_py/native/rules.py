@@ -219,11 +219,11 @@ RULES = (
         formulation="sliced",
     ),
     Rule(
-        lambda s: s.weights and s.rows and s.is_1x1 and s.inputs > s.outputs,
+        lambda s: s.weights and s.rows and s.is_1x1 and s.inputs > s.outputs >= 16,
         "given",
         JIT_1X1,
-        "256 -> 128, 56 x 56: 1.5; 256 -> 64: 1.4; 512 -> 128, 28 x 28: 1.2; 64 -> 3, 48 x 48 x"
-        " 48: 2; gemm has 0.9 of these where the caller's memory is not aligned as oneDNN's",
+        "256 -> 128, 56 x 56: 1.5; 256 -> 64: 1.4; 512 -> 128, 28 x 28: 1.2; gemm has 0.9 of"
+        " these where the caller's memory is not aligned as oneDNN's",
     ),
     Rule(
         lambda s: s.weights and s.rows and s.is_1x1,
@@ -239,12 +239,12 @@ RULES = (
             and not s.is_1x1
             and not s.strided
             and not s.in_pieces
-            and (s.channels >= 128 or (s.taps >= 27 and s.channels >= 32))
+            and ((s.channels >= 256 and s.pixels <= 4500) or (s.taps >= 27 and s.channels >= 32))
         ),
         "nxc",
         BRGEMM,
-        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 256 -> 512, 68 x 68: 1.14; 128, 284 x"
-        " 284: 1.05, 256, 138 x 138: 0.96; 64, 48 x 48 x 48, 3x3x3: 1.2; 64 -> 128, 24 x 24 x 24:"
+        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 256 -> 512, 68 x 68: 1.14; 256, 138"
+        " x 138: 0.93 to 0.96; 64, 48 x 48 x 48, 3x3x3: 1.2; 64 -> 128, 24 x 24 x 24:"
         " 1.11",
     ),
     Rule(
