@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import signal
 import threading
 import time
 import weakref
@@ -13,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from call_cases import BIAS, DST, SRC, WEIGHTS, data_gradient, numbers
+from forks import child_while_held, needs_fork
 from test_arrays import gaps
 
 import onednn_py
@@ -141,30 +140,17 @@ class TestThreadsAndForks:
             stop.set()
             clearing.join()
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    @needs_fork
     def test_a_child_calls_what_its_parent_knew(self, backend: str) -> None:
         """Even if some thread of the parent was about to remember a call."""
         expected = [data_gradient(source, WEIGHTS, backend=backend) for source in (DST, DST[1:])]
-        held, done = threading.Event(), threading.Event()
 
-        def hold() -> None:
-            with call_module._lock:
-                held.set()
-                done.wait(60)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        held.wait()
-        pid = os.fork()
-        if pid == 0:
-            signal.alarm(30)
-            good = (data_gradient(DST, WEIGHTS, backend=backend) == expected[0]).all()
+        def good() -> bool:
+            known = data_gradient(DST, WEIGHTS, backend=backend)
             # Another kind, which is to be remembered.
             other = onednn_py.convolution(SRC, WEIGHTS, backend=backend)
-            good = good and (other == onednn_py.convolution(SRC, WEIGHTS, backend="numpy")).all()
-            os._exit(0 if good else 1)
-        done.set()
-        thread.join()
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            right = onednn_py.convolution(SRC, WEIGHTS, backend="numpy")
+            return bool((known == expected[0]).all() and (other == right).all())
+
+        assert child_while_held(call_module._lock, good) == 0
         np.testing.assert_array_equal(data_gradient(backend=backend), expected[0])

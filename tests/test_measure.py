@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 from cases import CURATED, OPERATIONS
 from conftest import needs_onednn
+from forks import child_while_held, needs_fork
 from test_candidates import NETWORKS, Way
 
 import onednn_py
@@ -185,27 +183,12 @@ class TestMeasure:
         assert len(found) == len(most) == 4
         assert max(most) == 1
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    @needs_fork
     def test_a_child_forked_while_its_parent_measures(self) -> None:
-        held, done = threading.Event(), threading.Event()
+        def measured() -> object:
+            return measure(runtime(), way_of().problem, 0.05).timings
 
-        def hold() -> None:
-            with tune._measuring:
-                held.set()
-                done.wait(60)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        held.wait()
-        pid = os.fork()
-        if pid == 0:
-            signal.alarm(30)
-            found = measure(runtime(), way_of().problem, 0.05)
-            os._exit(0 if found.timings else 1)
-        done.set()
-        thread.join()
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert child_while_held(tune._measuring, measured) == 0
 
 
 class TestEffort:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
 from math import prod
 
 import numpy as np
 import pytest
 from conftest import needs_onednn
+from forks import child_while_held, needs_fork
 
 import onednn_py
 from onednn_py import dispatch, memory
@@ -19,8 +18,6 @@ from onednn_py.benchdnn.batch import read_batch
 from onednn_py.benchdnn.case import Case
 from onednn_py.benchmark.suites import suite_files
 from onednn_py.memory import pool
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
 def address(array: np.ndarray) -> int:
@@ -139,25 +136,11 @@ def test_workspaces_come_back(fresh_cache: None, monkeypatch: pytest.MonkeyPatch
 
 
 @needs_fork
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_forked_while_another_thread_holds_the_lock(backend: str) -> None:
-    held, done = threading.Event(), threading.Event()
+    def good() -> bool:
+        return bool((data_gradient(SIZES[0], 3, backend) == 3).all())
 
-    def hold() -> None:
-        with pool._lock:
-            held.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(30)
-        os._exit(0 if (data_gradient(SIZES[0], 3, backend) == 3).all() else 1)
-    done.set()
-    thread.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert child_while_held(pool._lock, good) == 0
 
 
 def test_the_process_does_not_grow() -> None:

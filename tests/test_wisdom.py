@@ -6,12 +6,12 @@ import math
 import os
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import child_while_held, needs_fork
 from wisdom_cases import ENTRY, HERE, SLOWER, document, fresh, start_afresh  # noqa: F401 - fresh is a fixture
 
 from onednn_py import AttributeValueError, WisdomFileError, wisdom
@@ -304,23 +304,7 @@ class TestDefaultFile:
             wisdom.forget(path)
         assert path.exists()
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    @needs_fork
     def test_a_child_forked_while_another_thread_holds_the_lock(self) -> None:
         wisdom.remember(HERE, "conv", ENTRY)
-        held, done = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with wisdom._lock:
-                held.set()
-                done.wait(60)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        held.wait()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0 if wisdom.recall(HERE, "conv") == ENTRY else 1)
-        done.set()
-        thread.join()
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert child_while_held(wisdom._lock, lambda: wisdom.recall(HERE, "conv") == ENTRY) == 0
