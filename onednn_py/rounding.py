@@ -20,34 +20,36 @@ __all__ = ["round_into", "sum_into_bias", "widen_into"]
 
 Array = npt.NDArray[Any]
 
-# Elements converted at once: few enough for the second cache, enough for a second thread to
-# be worth while, since every call takes the interpreter lock.
-CHUNK = 2**18
+# Elements converted at once, in a dozen calls that each take the interpreter lock: two threads
+# wait longer for it on chunks of 2**17 than both together would take for the work, and gain
+# something from the third chunk of this size on.
+CHUNK = 2**19
+FEW_CHUNKS = 2
 
 # Below this many elements NumPy's own conversion is as fast as a dozen calls.
 FEW = 2**10
 
-# Chunks up to which other threads are not worth waking.
-FEW_CHUNKS = 1
+# Elements of one call that other threads are not worth waking for.
+NOT_MANY = 2**18
 
-# Bits of float32: the exponent, that of float16's smallest normal number, and the smallest
-# number that float16 rounds to infinity.
-EXPONENT = np.uint32(0x7F800000)
-SMALLEST_NORMAL = np.uint32(0x38800000)
+# Bits of float32: where the exponent begins, float16's smallest of a normal number, the largest
+# there is, and the smallest number that float16 rounds to infinity.
+EXPONENT_SHIFT = np.uint32(23)
+SMALLEST_EXPONENT, LARGEST_EXPONENT = np.uint32(113), np.uint32(255)
 OVERFLOW = np.uint32(0x477FF000)
 
 MANTISSA_SHIFT = np.uint32(13)  # float32 has 13 bits more
 BIAS_SCALE = np.float32(2.0**112)  # and its exponent begins 112 lower
 # All but the three bits into which a shift moves copies of float16's sign.
 NOT_COPIED_SIGN = np.int32(~0x70000000)
-# Twice the bits of float16's infinity, which leaves the sign out.
-TWICE_INFINITY = np.uint16(0xF800)
+INFINITY, MINUS_INFINITY = np.int16(0x7C00), np.uint16(0xFC00)
 WORD_SHIFT = np.uint32(16)
 SIGN = np.uint32(0x8000)
 
-# A sum with 2**13 times a number's power of two ends where float16 ends.
-GUARD = np.uint32(13 << 23)
-GUARD_BIAS = np.uint32(126 << 10)
+# For a number's exponent e, e * GUARD_FACTOR + GUARD are the bits of 2**13 times its power of two,
+# with float16's exponent, less one, ten bits from the end. A sum with it ends where float16 ends.
+GUARD_FACTOR = np.uint32((1 << 23) + (1 << 10))
+GUARD = np.uint32((13 << 23) - (113 << 10))
 
 
 def widen_into(target: Array, values: Array) -> None:
@@ -97,7 +99,7 @@ def sum_into_bias(diff_bias: Array, diff_dst: Array) -> None:
     diff_dst : ndarray, shape (N, C, *spatial)
         Summed in float64: over millions of pixels float32 would lose digits.
     """
-    threads = current_threads() if diff_dst.size > FEW_CHUNKS * CHUNK else 1
+    threads = current_threads() if diff_dst.size > NOT_MANY else 1
     images = list(spans(len(diff_dst), max(1, -(-len(diff_dst) // (2 * threads)))))
     sums = np.empty((len(images), *diff_bias.shape))
     axes = (0, *range(2, diff_dst.ndim))
@@ -117,21 +119,21 @@ def _is_slow(half: Array, single: Array) -> bool:
 class _Room:
     """Temporaries of one thread, each for one chunk, on a block of `NBYTES`."""
 
-    WORDS, SHORTS = 3, 2
-    NBYTES = CHUNK * (4 * WORDS + 2 * SHORTS)
+    WORDS = 3
+    NBYTES = CHUNK * (4 * WORDS + 2)
 
     def __init__(self, block: Block) -> None:
         words, shorts = np.split(block[: self.NBYTES], [4 * self.WORDS * CHUNK])
         self._words = words.view(np.uint32).reshape(self.WORDS, CHUNK)
-        self._shorts = shorts.view(np.uint16).reshape(self.SHORTS, CHUNK)
+        self._shorts = shorts.view(np.uint16)
 
     def words(self, number: int, array: Array) -> Array:
         """Return one of three arrays of 32 bits an element, like ``array`` but without gaps."""
         return _like(array, self._words[number])
 
-    def shorts(self, number: int, array: Array) -> Array:
-        """Return one of two arrays of 16 bits an element, like ``array`` but without gaps."""
-        return _like(array, self._shorts[number])
+    def shorts(self, array: Array) -> Array:
+        """Return an array of 16 bits an element, like ``array`` but without gaps."""
+        return _like(array, self._shorts)
 
 
 def _like(array: Array, memory: Array) -> Array:
@@ -172,7 +174,7 @@ def _in_chunks(
 
 def _copy(target: Array, values: Array) -> None:
     """Convert as NumPy does, on all threads."""
-    threads = current_threads() if target.size > FEW_CHUNKS * CHUNK else 1
+    threads = current_threads() if target.size > NOT_MANY else 1
     if threads == 1:
         np.copyto(target, values, casting="unsafe")
         return
@@ -202,23 +204,22 @@ def _every_half() -> Array:
 def _widen_halves(target: Array, values: Array, room: _Room) -> None:
     bits = values.view(np.uint16)
     if bits.flags.c_contiguous and target.flags.c_contiguous:
-        _widen_dense(target, bits, room)
+        _widen_dense(target, bits)
         return
-    dense, wide = room.shorts(0, bits), room.words(0, bits).view(np.float32)
+    dense, wide = room.shorts(bits), room.words(0, bits).view(np.float32)
     np.copyto(dense, bits)
-    _widen_dense(wide, dense, room)
+    _widen_dense(wide, dense)
     np.copyto(target, wide)
 
 
-def _widen_dense(wide: Array, bits: Array, room: _Room) -> None:
-    magnitudes = room.shorts(1, bits)
-    np.left_shift(bits, 1, out=magnitudes)
-    if magnitudes.max() >= TWICE_INFINITY or not _keeps_subnormals():
+def _widen_dense(wide: Array, bits: Array) -> None:
+    signed = bits.view(np.int16)
+    if signed.max() >= INFINITY or bits.max() >= MINUS_INFINITY or not _keeps_subnormals():
         # Nothing is beyond the table's end; the default mode would copy the result once more.
         np.take(_every_half(), bits.ravel("K"), out=wide.ravel("K"), mode="wrap")
         return
     words = wide.view(np.int32)
-    np.copyto(words, bits.view(np.int16))
+    np.copyto(words, signed)
     np.left_shift(words, int(MANTISSA_SHIFT), out=words)
     np.bitwise_and(words, NOT_COPIED_SIGN, out=words)
     # Exact, and a subnormal float16 is a subnormal float32 until here.
@@ -244,15 +245,12 @@ def _round_to_halves(target: Array, values: Array, room: _Room) -> None:
     if sums.max() >= OVERFLOW:
         np.copyto(target, values, casting="unsafe")
         return
-    np.bitwise_and(sums, EXPONENT, out=power)
-    np.clip(power, SMALLEST_NORMAL, EXPONENT, out=power)
+    np.right_shift(sums, EXPONENT_SHIFT, out=power)
+    np.clip(power, SMALLEST_EXPONENT, LARGEST_EXPONENT, out=power)
+    np.multiply(power, GUARD_FACTOR, out=power)
     np.add(power, GUARD, out=power)
-    # The addition rounds, to even, and leaves float16's digits in the lowest bits, of which
-    # the highest is the lowest of the exponent.
+    # The addition rounds, to even, and leaves float16's bits lowest.
     np.add(magnitude, power.view(np.float32), out=magnitude)
-    np.right_shift(power, MANTISSA_SHIFT, out=power)
-    np.add(sums, power, out=sums)
-    np.subtract(sums, GUARD_BIAS, out=sums)
     sign = power
     np.right_shift(values.view(np.uint32), WORD_SHIFT, out=sign)
     np.bitwise_and(sign, SIGN, out=sign)
