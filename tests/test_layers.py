@@ -43,6 +43,7 @@ LAYERS = [
         "native.rules",
         "native.heuristics",
         "native.parts",
+        "native.conversions",
         "native.building",
         "native.plan",
         "native.packing",

@@ -165,6 +165,42 @@ def test_a_piece_takes_less_memory() -> None:
     assert bytes_of[8] < bytes_of[2] < bytes_of[1]
 
 
+@needs_onednn
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_only_a_piece_is_converted(operation: str) -> None:
+    way = Way(of_images(NETWORKS["3x3"], 8).integers("f16"), operation, "NCX")
+    plans = {}
+    for pieces in (1, 2, 8):
+        part = part_of(runtime(), way.problem, Wish(Choice("f32", "direct", pieces=pieces)))
+        if part is None:  # the family's own primitive does not exist
+            part = part_of(runtime(), way.problem, Wish(Choice("f32", "exchanged", pieces=pieces)))
+        assert part is not None
+        assert part.choice.pieces == pieces
+        plans[pieces] = NativePlan(runtime(), part)
+        way.check(plans[pieces])
+    assert plans[8].workspace_bytes < plans[2].workspace_bytes < plans[1].workspace_bytes
+    # Activations and both copies of weights; what is copied whole is twice the size of the rest.
+    problem = way.problem
+    halves = 2 * (problem.src.size + problem.dst.size)
+    if not operation.endswith("weights"):
+        assert plans[8].workspace_bytes < halves
+
+
+@needs_onednn
+def test_large_halves_are_converted_in_pieces() -> None:
+    """Whole copies in float32 alone would be twice the tensors."""
+    text = "mb16ic64ih56oc64kh3ph1"
+    for direction in ("FWD_D", "BWD_D", "BWD_W"):
+        case = Benchdnn(parse_descriptor(text), direction, "f16", "NCX")
+        plan = plan_jobs(case.plan("onednn")._bound.jobs, "onednn", "heuristic")
+        assert isinstance(plan, NativePlan)
+        if plan.choice.compute_dtype == "f16":
+            continue
+        problem = plan.problem
+        tensors = 2 * (problem.src.size + problem.weights.size + problem.dst.size)
+        assert plan.workspace_bytes <= 1.2 * tensors
+
+
 class TestHowMany:
     @staticmethod
     def pieces(text: str, direction: str = "BWD_D", dtype: str = "f32") -> int:
@@ -181,6 +217,13 @@ class TestHowMany:
     )
     def test_none(self, text: str) -> None:
         assert self.pieces(text) == 1
+
+    def test_float16(self) -> None:
+        """An image of 3 or 4 MB in float32 is converted alone."""
+        assert self.pieces("g128mb4ic128ih56oc128kh3ph1", dtype="f16") == 4
+        assert self.pieces("mb4ic32ih112oc64kh1", dtype="f16") == 4
+        assert self.pieces("mb4ic64ih56oc64kh1", dtype="f16") == 1
+        assert self.pieces("mb8ic64ih56oc64kh1", dtype="f16") == 2
 
     def test_depthwise_weights_image_by_image(self) -> None:
         assert self.pieces("g512mb16ic512ih14oc512kh3ph1", "BWD_W") == 16

@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..arrays import DTYPES
-from ..problem import Problem, TensorLayout
+from ..problem import Problem
+from .conversions import Converted
 from .descriptors import EXECUTION_ARGUMENTS, QUERIES, user_desc
 from .execute import Buffer, Layout, Program, Step
 from .handles import Api, Handle
-from .parts import Converted, Part
+from .parts import Part
 
 __all__ = ["Builder"]
 
@@ -46,10 +46,10 @@ class Builder:
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
-        for piece in range(parts[0].choice.pieces):
+        for self._piece in range(parts[0].choice.pieces):
             after: list[_Reorder] = []
             for place, part in enumerate(parts):
-                after += self._add(place, part, piece)
+                after += self._add(place, part)
             for reorder in after:
                 self._reorder_out(reorder)
 
@@ -68,9 +68,9 @@ class Builder:
             threads,
         )
 
-    def _add(self, place: int, part: Part, number: int) -> list[_Reorder]:
+    def _add(self, place: int, part: Part) -> list[_Reorder]:
         """Add the steps of one piece of a part; return what is to follow those of all parts."""
-        api, formulation = self._api, part.formulation
+        api, formulation, number = self._api, part.formulation, self._piece
         problem, asked = formulation.piece, formulation.asked
         results = part.results
         arguments: list[tuple[int, int]] = []
@@ -88,9 +88,11 @@ class Builder:
             which = number if is_cut else 0
             index = None if is_result else self._found(name, which, user, wanted)
             if index is None:
+                offset = formulation.offset(role, number)
                 if problem.dtype != asked.dtype:
                     self._convert(part, role, is_result)
-                index = self._buffer(Buffer(user, operand, formulation.offset(role, number)))
+                    offset = 0
+                index = self._buffer(Buffer(user, operand, offset))
                 is_sum = is_result and not is_cut and formulation.pieces > 1
                 is_other = not api.equal(user, wanted)
                 if is_other:
@@ -134,12 +136,10 @@ class Builder:
         return None
 
     def _convert(self, part: Part, role: str, is_result: bool) -> None:
-        problem, name = part.formulation.problem, part.name(part.formulation.roles[role])
-        if any(other.name == name for other in self.converted):
-            return
-        layout: TensorLayout = getattr(problem, role)
-        offset = self._layout.add(layout.size * DTYPES[problem.dtype].itemsize)
-        self.converted.append(Converted(part, role, offset, is_result))
+        one = Converted(part, role, self._layout.nbytes, is_result)
+        if all(other.name != one.name for other in self.converted):
+            self._layout.add(one.layout.size * one.dtype.itemsize)
+            self.converted.append(one)
 
     def _wanted(self, descriptor: Handle, problem: Problem, role: str) -> Handle:
         api = self._api
@@ -193,4 +193,4 @@ class Builder:
         primitive, index = self._primitives[key]
         if index is not None:
             arguments = [*arguments, (api.lib.DNNL_ARG_SCRATCHPAD, index)]
-        self._steps.append(Step(name, primitive, tuple(arguments), brings))
+        self._steps.append(Step(name, primitive, tuple(arguments), brings, self._piece))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -42,13 +42,23 @@ class Buffer:
 class Step:
     """One primitive and its arguments, as (argument number, index of the buffer).
 
-    ``brings`` is the operand's number where the step is a reorder of an input alone.
+    ``brings`` is the operand's number where the step is a reorder of an input alone; ``piece``
+    is that of the minibatch that the step works on.
     """
 
     name: str
     primitive: Handle
     arguments: tuple[tuple[int, int], ...]
     brings: int | None = None
+    piece: int = 0
+
+
+class Around(Protocol):
+    """Work before and after the steps of each piece."""
+
+    def before(self, piece: int) -> None: ...
+
+    def after(self, piece: int) -> None: ...
 
 
 class Layout:
@@ -86,7 +96,7 @@ class _Frame:
                 self.operands[buffer.operand].append((memory, buffer.offset))
         self.last: Sequence[Any] | None = None
         self.block: Block | None = None
-        self.calls = []
+        self.calls: list[tuple[Handle, int, Any]] = []
         for step in program.steps:
             arguments = api.ffi.new("dnnl_exec_arg_t[]", len(step.arguments))
             for slot, (number, index) in zip(arguments, step.arguments, strict=True):
@@ -124,6 +134,7 @@ class Program:
         self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
         self._threads = threads
+        self.pieces = 1 + max((step.piece for step in self.steps), default=0)
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._api = api
         self._execute = api.lib.dnnl_primitive_execute
@@ -134,7 +145,9 @@ class Program:
             self._set_threads = api.openmp.set_now
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
 
-    def run(self, pointers: list[Any], block: Block | None = None) -> None:
+    def run(
+        self, pointers: list[Any], block: Block | None = None, around: Around | None = None
+    ) -> None:
         """Execute on the operands' addresses; returns when the results are written.
 
         Parameters
@@ -142,7 +155,9 @@ class Program:
         pointers : list of cffi pointer
             One an operand, not owning what it points to. The list is kept.
         block : ndarray, optional
-            The workspace, where the caller has put something into it.
+            The workspace, where the caller puts something into it.
+        around : Around, optional
+            What the caller does for each piece.
         """
         try:
             frame = self._frames.pop()
@@ -163,16 +178,14 @@ class Program:
             if frame.last != pointers:
                 self._bind(frame, pointers)
             if self._threads is None:
-                self._run_steps(frame)
+                self._run_all(frame, around)
             else:
                 own, callers = self._threads
                 self._set_threads(own)
                 try:
-                    self._run_steps(frame)
+                    self._run_all(frame, around)
                 finally:
                     self._set_threads(callers)
-            if self._waits:
-                self._api.check("dnnl_stream_wait", self._api.lib.dnnl_stream_wait(frame.stream))
         finally:
             if borrowed is not None:
                 pool.release(borrowed)
@@ -187,12 +200,28 @@ class Program:
                     self._api.check("dnnl_memory_set_data_handle", status)
         frame.last = pointers
 
-    def _run_steps(self, frame: _Frame) -> None:
+    def _run_all(self, frame: _Frame, around: Around | None) -> None:
+        if around is None:
+            self._run_steps(frame, frame.calls)
+            return
+        first = 0
+        for piece in range(self.pieces):
+            end = first + sum(step.piece == piece for step in self.steps)
+            around.before(piece)
+            self._run_steps(frame, frame.calls[first:end], first)
+            around.after(piece)
+            first = end
+
+    def _run_steps(
+        self, frame: _Frame, calls: Sequence[tuple[Handle, int, Any]], first: int = 0
+    ) -> None:
         execute, stream = self._execute, frame.stream
-        for number, (primitive, count, arguments) in enumerate(frame.calls):
+        for number, (primitive, count, arguments) in enumerate(calls, first):
             status = execute(primitive, stream, count, arguments)
             if status:
                 self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
+        if self._waits:
+            self._api.check("dnnl_stream_wait", self._api.lib.dnnl_stream_wait(stream))
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""

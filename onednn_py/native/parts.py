@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from ..arrays import DTYPES
 from ..problem import Choice, TensorLayout
 from .formulations import Formulation
 from .handles import Handle
 
-__all__ = ["Converted", "Part", "shares_tensors"]
-
-Array = npt.NDArray[Any]
+__all__ = ["Part", "shares_tensors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +47,6 @@ class Part:
         if asked.result_name == "weights":
             roles.add("bias")
         return {self.name(role) for role in roles if getattr(asked, role) is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A tensor that is computed in another data type: a dense copy in the workspace."""
-
-    part: Part
-    role: str
-    offset: int
-    is_result: bool
-
-    @property
-    def name(self) -> str:
-        return self.part.name(self.part.formulation.roles[self.role])
-
-    @property
-    def layout(self) -> TensorLayout:
-        layout: TensorLayout = getattr(self.part.formulation.problem, self.role)
-        return layout
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return DTYPES[self.part.formulation.problem.dtype]
-
-    def seen(self, array: Array) -> Array:
-        """Return the caller's elements, in the order of `view`."""
-        return self.part.formulation.seen(self.role, array)
-
-    def view(self, block: npt.NDArray[Any], offset: int | None = None) -> Array:
-        """Return the copy as an array, in a workspace or elsewhere."""
-        dtype, layout = self.dtype, self.layout
-        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
-        place = self.offset if offset is None else offset
-        return np.ndarray(layout.shape, dtype, block, place, strides)
 
 
 def shares_tensors(parts: Sequence[Part]) -> bool:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from ..memory import pool
 from ..problem import Choice, TensorLayout
-from ..rounding import round_into, widen_into
+from ..rounding import widen_into
 from .building import Builder
+from .conversions import Conversions
 from .execute import Program, Step
 from .handles import Api
 from .parts import Part
@@ -143,12 +144,8 @@ class NativePlan:
             base = self.api.pointer(block)
             for one in converted:
                 pointers[one.name] = base + one.offset
-                if not one.is_result:
-                    widen_into(one.view(block), one.seen(tensors[one.name]))
-            run(list(pointers.values()), block)
-            for one in converted:
-                if one.is_result:
-                    round_into(one.seen(tensors[one.name]), one.view(block))
+            conversions = Conversions(converted, tensors, block, self.choice.pieces)
+            run(list(pointers.values()), block, conversions)
         finally:
             pool.release(block)
 

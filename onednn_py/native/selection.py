@@ -73,15 +73,19 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
             else:
                 found = choice.reference or not is_reference(name)
             if found and wish.family.search(name):
-                if wish.frugal and _is_greedy(api, part, problem):
-                    continue
-                return part if wish.pieces == 1 else _cut(api, problem, part, wish.pieces) or part
+                cut = _cut(api, problem, part, wish.pieces) if wish.pieces > 1 else None
+                if cut is not None:
+                    return cut
+                if not (wish.frugal and _is_greedy(api, part)):
+                    return part
     return None
 
 
 def _cut(api: Api, problem: Problem, part: Part, pieces: int) -> Part | None:
-    """Return the same in pieces, None where nothing is reordered or there are no such pieces."""
+    """Return the same in pieces, None where nothing is copied or there are no such pieces."""
     inner = part.formulation.problem
+    if inner.dtype != problem.dtype:
+        return part_of(api, problem, Wish(replace(part.choice, pieces=pieces)))
     for role in ("src", "dst"):
         wanted = api.desc_of(part.descriptor, QUERIES[inner.direction][role])
         if not api.equal(user_desc(api, inner, role), wanted):
@@ -189,7 +193,7 @@ def _choices(
             known = any(
                 name == other and all(map(api.equal, layouts, others)) for other, others in seen
             )
-            if not known and not is_reference(name) and not _is_greedy(api, part, problem):
+            if not known and not is_reference(name) and not _is_greedy(api, part):
                 seen.append((name, layouts))
                 yield part.choice
 
@@ -200,20 +204,20 @@ def layouts_of(api: Api, part: Part) -> list[Handle]:
     return [api.clone_desc(api.desc_of(part.descriptor, query)) for query in queries]
 
 
-def _is_greedy(api: Api, part: Part, problem: Problem) -> bool:
+def _is_greedy(api: Api, part: Part) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
-    inner, piece = part.formulation.problem, part.formulation.piece
+    formulation = part.formulation
+    asked, inner, piece = formulation.asked, formulation.problem, formulation.piece
     tensors = workspace = 0
     for role, query in QUERIES[inner.direction].items():
-        wanted = api.desc_of(part.descriptor, query)
-        tensors += api.nbytes(user_desc(api, inner, role))
-        if not api.equal(user_desc(api, piece, role), wanted):
+        given, wanted = user_desc(api, piece, role), api.desc_of(part.descriptor, query)
+        tensors += getattr(asked, formulation.roles[role]).size * DTYPES[asked.dtype].itemsize
+        if inner.dtype != asked.dtype:
+            workspace += api.nbytes(given)
+        if not api.equal(given, wanted):
             workspace += api.nbytes(wanted)
     workspace += api.nbytes(api.desc_of(part.descriptor, "scratchpad"))
-    if inner.dtype != problem.dtype:
-        workspace += tensors
-        tensors = tensors * DTYPES[problem.dtype].itemsize // DTYPES[inner.dtype].itemsize
-    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE[problem.dtype] * tensors
+    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE[asked.dtype] * tensors
 
 
 def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:

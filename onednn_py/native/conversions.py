@@ -1,0 +1,103 @@
+"""Conversions: tensors that are computed in another data type, as dense copies in the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import DTYPES
+from ..problem import TensorLayout
+from ..rounding import round_into, widen_into
+from .parts import Part
+
+__all__ = ["Conversions", "Converted"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A tensor with a copy in another data type.
+
+    Where the minibatch is computed in pieces, the copy is of one piece, and all pieces use it.
+    """
+
+    part: Part
+    role: str
+    offset: int
+    is_result: bool
+
+    @property
+    def name(self) -> str:
+        return self.part.name(self.part.formulation.roles[self.role])
+
+    @property
+    def is_cut(self) -> bool:
+        return self.part.formulation.is_cut(self.role)
+
+    @property
+    def layout(self) -> TensorLayout:
+        """Shape and strides of the copy."""
+        layout: TensorLayout = getattr(self.part.formulation.piece, self.role)
+        return layout
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return DTYPES[self.part.formulation.problem.dtype]
+
+    def seen(self, array: Array, piece: int = 0) -> Array:
+        """Return the caller's elements that are copied for a piece, in the order of `view`."""
+        seen = self.part.formulation.seen(self.role, array)
+        if not self.is_cut:
+            return seen
+        images = self.layout.shape[0]
+        return seen[piece * images : (piece + 1) * images]
+
+    def view(self, block: npt.NDArray[Any], offset: int | None = None) -> Array:
+        """Return the copy as an array, in a workspace or elsewhere."""
+        dtype, layout = self.dtype, self.layout
+        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
+        place = self.offset if offset is None else offset
+        return np.ndarray(layout.shape, dtype, block, place, strides)
+
+
+class Conversions:
+    """What is converted during one execution.
+
+    Parameters
+    ----------
+    converted : sequence of Converted
+    tensors : mapping
+        The caller's, as canonical views by name.
+    block : ndarray
+        The workspace.
+    pieces : int
+    """
+
+    def __init__(
+        self,
+        converted: Sequence[Converted],
+        tensors: Mapping[str, Array],
+        block: npt.NDArray[Any],
+        pieces: int,
+    ) -> None:
+        self._converted = converted
+        self._tensors = tensors
+        self._block = block
+        self._last = pieces - 1
+
+    def before(self, piece: int) -> None:
+        """Widen what a piece reads; what all pieces read, for the first one."""
+        for one in self._converted:
+            if not one.is_result and (one.is_cut or piece == 0):
+                widen_into(one.view(self._block), one.seen(self._tensors[one.name], piece))
+
+    def after(self, piece: int) -> None:
+        """Round what a piece has written; a sum over all pieces, after the last one."""
+        for one in self._converted:
+            if one.is_result and (one.is_cut or piece == self._last):
+                round_into(one.seen(self._tensors[one.name], piece), one.view(self._block))
