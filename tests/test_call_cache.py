@@ -31,10 +31,39 @@ class TestCache:
             assert result.sum() == 3 * size
             assert len(call_module._kinds) <= 4
 
+    def test_what_arguments_say_is_bounded(
+        self, monkeypatch: pytest.MonkeyPatch, backend: str
+    ) -> None:
+        monkeypatch.setattr(call_module, "MOST_KINDS", 4)
+        for step in range(1, 13):
+            assert data_gradient(strides=(step, 1), backend=backend).shape[1] == 3 * step + 3
+            with pytest.raises(AttributeValueError):
+                data_gradient(strides=-step, backend=backend)
+            assert max(len(call_module._said), len(call_module._meanings)) <= 4
+
+    def test_equal_arguments_of_other_objects(self, parsed: list[str], backend: str) -> None:
+        for _ in range(2):
+            for pads in ([1, int("1")], (1, int("1"))):
+                data_gradient(pads_begin=pads, auto_pad="".join(["no", "ne"]), backend=backend)
+        assert len(parsed) == 2
+
+    def test_a_list_is_read_anew(self, backend: str) -> None:
+        strides, sizes = [1, 1], []
+        for step in (1, 2, 1):
+            strides[0] = step
+            actual = data_gradient(strides=strides, backend=backend)
+            expected = data_gradient(strides=(step, 1), backend=backend)
+            assert actual.shape == expected.shape
+            sizes.append(actual.shape[1])
+            np.testing.assert_array_equal(actual, expected)
+        assert sizes[0] == sizes[2] < sizes[1]
+
     def test_cache_clear_forgets(self, parsed: list[str], backend: str) -> None:
         data_gradient(backend=backend)
         onednn_py.cache_clear()
         assert not call_module._kinds
+        assert not call_module._meanings
+        assert not call_module._said
         count = len(parsed)
         data_gradient(backend=backend)
         assert len(parsed) > count

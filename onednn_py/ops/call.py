@@ -25,6 +25,12 @@ Ints = int | Sequence[int]
 MOST_KINDS = 1024
 
 _kinds: dict[Any, Bound] = {}
+# What all arguments but the tensors say, types included, and the one object that stands for it:
+# comparing that takes no time.
+_meanings: dict[Any, object] = {}
+# The same by the identities of arguments that never change. They are kept here, so that nothing
+# else can get their identities.
+_said: dict[tuple[int, ...], tuple[tuple[Any, ...], object]] = {}
 _lock = threading.Lock()
 
 ndarray = np.ndarray
@@ -76,15 +82,13 @@ def run_task(
     backend, fpmath_mode : str or None
     """
     chosen = settings(backend, fpmath_mode)
-    kind = _kind(name, tensors, arguments, chosen.fpmath_mode)
-    try:
-        bound = _kinds.get(kind) if kind is not None else None
-    except TypeError:  # something in it has no hash
-        bound = kind = None
+    flag, mapping = arguments
+    kind = _kind(tensors, (name, chosen.fpmath_mode, flag, *mapping.values()))
+    bound = _kinds.get(kind)
     if bound is None:
         task, named = make()
         results = run(task, named, task.outs(out), chosen)
-        if kind is not None and _is_constant(tuple(arguments[1].values())):
+        if kind is not None:
             _remember(kind, task, named, chosen.fpmath_mode)
         return task.returned(results)
     task = bound.task
@@ -104,25 +108,17 @@ def forget_kinds() -> None:
     """Drop what is known of calls."""
     with _lock:
         _kinds.clear()
+        _meanings.clear()
+        _said.clear()
 
 
-def _kind(
-    name: str, tensors: Mapping[str, Any], arguments: tuple[Any, Mapping[str, Any]], mode: str
-) -> Any:
-    """Return what tells a kind of call from others, None if it must go the long way.
-
-    Types belong to it: True and 1.0 are equal to 1, but they are no strides.
-    """
-    flag, mapping = arguments
-    values = tuple(mapping.values())
-    types: tuple[Any, ...] = tuple(map(type, values))
-    if list in types:
-        # A list has no hash.
-        values = tuple([tuple(v) if type(v) is list else v for v in values])
-    if list in types or tuple in types:
-        # The types of their entries count too; how many each has, the values tell.
-        types += tuple(map(type, chain.from_iterable([v for v in values if type(v) is tuple])))
-    kind = [name, mode, flag, type(flag), values, types]
+def _kind(tensors: Mapping[str, Any], said: tuple[Any, ...]) -> Any:
+    """Return what tells a kind of call from others, None if it must go the long way."""
+    known = _said.get(tuple(map(id, said)))
+    meaning = _meaning(said) if known is None else known[1]
+    if meaning is None:
+        return None
+    kind: list[Any] = [meaning]
     for array in tensors.values():
         if type(array) is ndarray:
             kind += array.shape, array.strides, array.dtype, array.flags.num
@@ -131,6 +127,30 @@ def _kind(
         else:
             return None
     return tuple(kind)
+
+
+def _meaning(said: tuple[Any, ...]) -> object | None:
+    """Return the object that stands for these arguments, None if they may come to mean others.
+
+    Types belong to it: True and 1.0 are equal to 1, but they are no strides.
+    """
+    if not _is_constant(said):
+        return None
+    # A list has no hash. The types of entries count too; how many each has, the values tell.
+    values = tuple([tuple(value) if type(value) is list else value for value in said])
+    types = tuple(map(type, said))
+    entries = chain.from_iterable([value for value in values if type(value) is tuple])
+    if len(_meanings) >= MOST_KINDS:
+        forget_kinds()
+    try:
+        meaning = _meanings.setdefault((values, types, tuple(map(type, entries))), object())
+    except TypeError:  # a list in a tuple
+        return None
+    if list not in types:
+        if len(_said) >= MOST_KINDS:
+            _said.clear()
+        _said[tuple(map(id, said))] = said, meaning
+    return meaning
 
 
 def _is_constant(value: Any) -> bool:
