@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from parts import Part
@@ -16,13 +17,19 @@ from onednn_py.cli.bench_figures import save_ratio_figure, save_sweep_figure
 __all__ = ["write_document"]
 
 MARKERS = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MACHINES = re.compile(r"(<!-- machines -->\n).*?(<!-- end -->)", re.DOTALL)
 
 # The results of one run of the command bench, and those of a part by what it varies.
 Content = Mapping[str, Any]
 Measured = Mapping[str, Content]
 
 
-def write_document(path: Path, parts: Mapping[str, Part], found: Mapping[str, Measured]) -> None:
+def write_document(
+    path: Path,
+    parts: Mapping[str, Part],
+    found: Mapping[str, Measured],
+    elsewhere: Mapping[str, Mapping[str, Measured]] | None = None,
+) -> None:
     """Replace what stands between the markers of the parts that were measured.
 
     Parameters
@@ -32,6 +39,8 @@ def write_document(path: Path, parts: Mapping[str, Part], found: Mapping[str, Me
     parts : mapping of str to Part
     found : mapping of str to mapping
         By part, and by the value that it varies, what the command bench wrote.
+    elsewhere : mapping of str to mapping, optional
+        The same of other machines, which one table compares, by their names.
 
     Raises
     ------
@@ -53,7 +62,12 @@ def write_document(path: Path, parts: Mapping[str, Part], found: Mapping[str, Me
         lines = _section(parts[name], found[name], folder)
         return before + "\n" + "\n".join(lines) + "\n\n" + after
 
-    path.write_text(MARKERS.sub(filled, text), encoding="utf-8")
+    text = MARKERS.sub(filled, text)
+    rows = _machine_rows(parts, found, elsewhere or {})
+    if len(rows) > 1:
+        table = "\n".join(_table(rows))
+        text = MACHINES.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
+    path.write_text(text, encoding="utf-8")
 
 
 def _section(part: Part, measured: Measured, folder: Path) -> list[str]:
@@ -85,16 +99,46 @@ def _machine(content: Content, varies: str = "") -> list[str]:
     """Return a line about versions and machine, without what the part itself varies."""
     competitors = content["competitors"]
     facts = [competitors[name] for name in ("native", "torch", "numpy") if name in competitors]
+    facts += [content["cpu"]] if content.get("cpu") else []
     facts.append(content["cpu_isa"])
     if varies != "threads":
         threads = content["threads"]
         facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        facts += [
-            f"peak {peak / 1e9:.0f} GF/s {dtype}"
-            for dtype, peak in content.get("peak", {}).items()
-            if peak is not None
-        ]
+        facts += [f"peak {peak}" for peak in _peaks(content)]
     return [f"{', '.join(facts)}."]
+
+
+def _peaks(content: Content) -> list[str]:
+    peaks = content.get("peak", {}).items()
+    return [f"{peak / 1e9:.0f} GF/s {dtype}" for dtype, peak in peaks if peak is not None]
+
+
+def _machine_rows(
+    parts: Mapping[str, Part],
+    found: Mapping[str, Measured],
+    elsewhere: Mapping[str, Mapping[str, Measured]],
+) -> list[list[str]]:
+    """Return a row for each machine that a part was measured on, of those measured on several."""
+    others = ("native", "torch")
+    rows = [["part", "machine", "peak", *(f"against {other}" for other in others)]]
+    for name, part in parts.items():
+        contents = {"above": found.get(name, {}).get("")}
+        contents |= {machine: some.get(name, {}).get("") for machine, some in elsewhere.items()}
+        measured = {machine: content for machine, content in contents.items() if content}
+        if not part.is_of_suites or len(measured) < 2:
+            continue
+        for machine, content in measured.items():
+            results = from_json(content)
+            by_other = {
+                other: [ratio for result in results if (ratio := result.ratio(other))]
+                for other in others
+            }
+            row = [part.title, machine, ", ".join(_peaks(content))]
+            for ratios in by_other.values():
+                mean = f"{geometric_mean(ratios):.2f} ({min(ratios):.2f})" if ratios else "-"
+                row.append(mean)
+            rows.append(row)
+    return rows
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -134,11 +178,25 @@ def _remarks(results: Sequence[Result]) -> Iterable[str]:
                 f" more: {group.geometric_mean:.2f}, at worst {min(group.ratios):.2f}"
                 f" (`{group.worst.name}`)."
             )
+    numpy = [(speed, result) for result in results if (speed := _numpy_speed(result))]
+    if numpy:
+        least, slowest = min(numpy, key=lambda pair: pair[0])
+        yield ""
+        yield (
+            f"The NumPy backend has {geometric_mean([speed for speed, _ in numpy]):.2f} of native's"
+            f" speed, at worst {least:.2f} (`{slowest.name}`, {slowest.case.direction})."
+        )
     shares = [(share, result) for result in results if (share := result.peak_share) is not None]
     if shares:
         share, result = max(shares, key=lambda pair: pair[0])
         yield ""
         yield f"Nearest to the peak: {share:.0%} (`{result.name}`, {result.case.direction})."
+
+
+def _numpy_speed(result: Result) -> float | None:
+    """Return native's time over that of our NumPy backend, None if either was not timed."""
+    numpy, native = result.ratio("numpy"), result.ratio("native")
+    return native / numpy if numpy and native else None
 
 
 def _sweep_rows(varies: str, runs: Mapping[str, Sequence[Result]]) -> list[list[str]]:

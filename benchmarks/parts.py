@@ -12,6 +12,8 @@ BUDGET = 0.12
 
 EVERYTHING = "--suite=resnet50,mobilenet,unet,unet3d,wavenet,dcgan"
 
+TWO_DIMENSIONS = "--suite=resnet50,mobilenet,unet,dcgan"
+
 # Without the two U-Nets and WaveNet, which take as long as all others together.
 SMALLER_TYPES = "--suite=resnet50,mobilenet,dcgan"
 
@@ -46,6 +48,11 @@ class Part:
     @property
     def is_tiny(self) -> bool:
         return self.name == "tiny"
+
+    @property
+    def is_of_suites(self) -> bool:
+        """Whether it is one run of suites, whose means say something by themselves."""
+        return not self.is_tiny and not self.varies
 
 
 def _suites(dtype: str, data_format: str, effort: str, *more: str) -> Part:
@@ -86,7 +93,7 @@ _ALL = [
         "f32, NCX, against our own NumPy backend",
         {
             "": (
-                *("--suite=resnet50,mobilenet", "--format=NCX", "--compare=numpy"),
+                *(TWO_DIMENSIONS, "--format=NCX", "--compare=native,numpy"),
                 f"--budget={BUDGET}",
             )
         },

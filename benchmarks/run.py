@@ -1,16 +1,18 @@
 #!/usr/bin/env python
 """Measures what docs/performance.md reports, part by part, and writes its tables and figures.
 
-usage: benchmarks/run.py [--part NAME ...] [--again] [--document] [--list]
+usage: benchmarks/run.py [--part NAME ...] [--machine NAME] [--again] [--document] [--list]
 
 A part leaves its times in benchmarks/results/NAME.json; what is there is not measured again, so
-that a long run may be interrupted. The document is written from these files alone.
+that a long run may be interrupted. Those of another machine than the document's own go to a folder
+of its name, for the table that compares machines. The document is written from these files alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
@@ -38,35 +40,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--part", action="append", choices=PARTS, metavar="NAME", help="default: all of them"
     )
+    parser.add_argument(
+        "--machine", type=_machine, metavar="NAME", help="default: the document's own"
+    )
     parser.add_argument("--again", action="store_true", help="measure what is measured already")
     parser.add_argument("--document", action="store_true", help="measure nothing")
     parser.add_argument("--list", action="store_true", help="name the parts, and what is missing")
     parsed = parser.parse_args(arguments)
     parts = [PARTS[name] for name in parsed.part or PARTS]
+    machine = parsed.machine or ""
     if parsed.list:
         for part in parts:
-            missing = len(part.runs) - len(_measured(part))
+            missing = len(part.runs) - len(_measured(part, machine))
             print(f"{part.name:20} {part.title}{f' ({missing} to measure)' if missing else ''}")
         return 0
     succeeded = True
     if not parsed.document:
-        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / machine).mkdir(parents=True, exist_ok=True)
         for part in parts:
-            succeeded &= _measure(part, again=parsed.again)
-    found = {part.name: measured for part in PARTS.values() if (measured := _measured(part))}
-    write_document(ROOT / "docs" / "performance.md", PARTS, found)
+            succeeded &= _measure(part, machine, again=parsed.again)
+    machines = sorted(path.name for path in RESULTS.glob("*") if path.is_dir())
+    elsewhere = {machine: _all_measured(machine) for machine in machines}
+    write_document(ROOT / "docs" / "performance.md", PARTS, _all_measured(), elsewhere)
     return 0 if succeeded else 1
 
 
-def _measured(part: Part) -> dict[str, Any]:
+def _machine(text: str) -> str:
+    if not re.fullmatch(r"[\w-]+", text):
+        raise argparse.ArgumentTypeError(f"expected letters, digits and dashes; got {text!r}")
+    return text
+
+
+def _measured(part: Part, machine: str = "") -> dict[str, Any]:
     """Return what the command bench wrote, by the value that the part varies."""
-    path = RESULTS / f"{part.name}.json"
+    path = RESULTS / machine / f"{part.name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _measure(part: Part, *, again: bool) -> bool:
+def _all_measured(machine: str = "") -> dict[str, Any]:
+    return {part.name: found for part in PARTS.values() if (found := _measured(part, machine))}
+
+
+def _measure(part: Part, machine: str, *, again: bool) -> bool:
     """Run what is missing, writing after every run; return whether all of it succeeded."""
-    found = {} if again else _measured(part)
+    found = {} if again else _measured(part, machine)
     succeeded = True
     for key, options in part.runs.items():
         if key in found:
@@ -84,7 +101,7 @@ def _measure(part: Part, *, again: bool) -> bool:
         succeeded &= status == 0
         found[key] = {name: value for name, value in content.items() if name not in LOCAL}
         text = json.dumps(found, indent=1) + "\n"
-        (RESULTS / f"{part.name}.json").write_text(text, encoding="utf-8")
+        (RESULTS / machine / f"{part.name}.json").write_text(text, encoding="utf-8")
         print(f"{time.monotonic() - start:.0f} s", flush=True)
     return succeeded
 

@@ -82,7 +82,8 @@ class TestDocument:
     def path(self, tmp_path: Path, scripts: Any) -> Path:
         path = tmp_path / "performance.md"
         sections = (f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in scripts.PARTS)
-        path.write_text("# Title\n" + "".join(sections))
+        machines = "<!-- machines -->\n<!-- end -->\n"
+        path.write_text("# Title\n" + "".join(sections) + machines)
         return path
 
     def test_suites(self, path: Path, scripts: Any) -> None:
@@ -103,6 +104,33 @@ class TestDocument:
         # What was not measured stays.
         assert text.count("old") == len(scripts.PARTS) - 1
 
+    def test_machines(self, path: Path, scripts: Any) -> None:
+        """Of parts that one machine alone has measured there is nothing to compare."""
+        here = {"": content(result("a:1", 2.0), result("a:2", 8.0))}
+        there = {"": content(result("a:1", 0.5), result("a:1", 8.0, "BWD_W")) | {"cpu": "Fast 1"}}
+        scripts.write_document(
+            path,
+            scripts.PARTS,
+            {"f32-ncx-measure": here, "bf16-ncx-measure": here, "batch": {"1": here[""]}},
+            {"slow": {"f32-ncx-measure": there, "f16-ncx-measure": there, "batch": here}},
+        )
+        table = path.read_text().partition("<!-- machines -->\n")[2]
+        rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+        assert rows == [
+            "| f32, NCX, effort measure | above | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
+            "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
+        ]
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
+        assert "PyTorch 2, Fast 1, avx512_core, 2 threads" in path.read_text()
+
+    def test_numpy_beside_native(self, path: Path, scripts: Any) -> None:
+        timings = {"ours": timed(0.01), "native": timed(0.02), "numpy": timed(0.08)}
+        found = content(Result(case("mb1ic4ih6oc8kh3na:1", "BWD_W"), timings, 1e9))
+        scripts.write_document(path, scripts.PARTS, {"numpy": {"": found}})
+        assert "NumPy backend has 0.25 of native's speed, at worst 0.25 (`a:1`, BWD_W)." in (
+            path.read_text()
+        )
+
     def test_a_sweep(self, path: Path, scripts: Any) -> None:
         runs = {"1": content(result("x", 2.0)), "8": content(result("x", 4.0))}
         scripts.write_document(path, scripts.PARTS, {"batch": runs})
@@ -120,9 +148,10 @@ class TestDocument:
     def test_writing_twice_changes_nothing(self, path: Path, scripts: Any) -> None:
         found = {"numpy": {"": content(result("a:1", 2.0))}}
         scripts.write_document(path, scripts.PARTS, found)
-        first = path.read_text()
+        picture = path.parent / "performance" / "numpy.svg"
+        first = path.read_text(), picture.read_bytes()
         scripts.write_document(path, scripts.PARTS, found)
-        assert path.read_text() == first
+        assert (path.read_text(), picture.read_bytes()) == first
 
     def test_markers_that_are_not_the_parts(self, path: Path, scripts: Any) -> None:
         path.write_text(path.read_text().replace("measured: tiny", "measured: huge"))
@@ -163,6 +192,19 @@ class TestRun:
         assert statuses["runs"] == 2 * sizes
         assert scripts.main(["--part=size", "--document"]) == 0
         assert statuses["runs"] == 2 * sizes
+
+    def test_another_machine(
+        self, scripts: Any, statuses: dict[str, int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert scripts.main(["--part=f32-ncx-measure"]) == 0
+        assert scripts.main(["--part=f32-ncx-measure", "--machine=slow"]) == 0
+        assert statuses["runs"] == 2
+        assert (scripts.RESULTS / "slow" / "f32-ncx-measure.json").is_file()
+        document = (scripts.ROOT / "docs" / "performance.md").read_text()
+        assert "| f32, NCX, effort measure | slow |" in document
+        with pytest.raises(SystemExit):
+            scripts.main(["--machine=../elsewhere"])
+        assert "expected letters, digits and dashes" in capsys.readouterr().err
 
     def test_no_file_says_where_the_library_lies(
         self, scripts: Any, statuses: dict[str, int]

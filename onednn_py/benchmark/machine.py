@@ -1,14 +1,16 @@
-"""Whether the machine is free for a measurement."""
+"""What machine this is, and whether it is free for a measurement."""
 
 from __future__ import annotations
 
 import os
+import platform
 import time
 from pathlib import Path
 
-__all__ = ["busy_cores"]
+__all__ = ["busy_cores", "cpu_name"]
 
 STATISTICS = Path("/proc/stat")
+PROCESSORS = Path("/proc/cpuinfo")
 
 # Columns of the first line of /proc/stat in which nothing is computed (proc_stat(5)).
 IDLE, WAITING = 3, 4
@@ -30,6 +32,23 @@ def busy_cores(seconds: float = 0.5) -> float | None:
         return None
     cores = os.cpu_count() or 1
     return cores * (1 - idle / total) if total > 0 else None
+
+
+def cpu_name() -> str | None:
+    """Return the processor's name, with family and model where the system tells them.
+
+    Some hosts give generations that differ by a factor of two the same name.
+    """
+    try:
+        text = PROCESSORS.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or None
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    name = facts.get("model name")
+    if name and {"cpu family", "model"} <= facts.keys():
+        return f"{name}, family {facts['cpu family']} model {facts['model']}"
+    return name or platform.processor() or None
 
 
 def _ticks() -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..benchdnn import Descriptor, parse_descriptor
 from ..benchdnn.case import Case
 from ..benchmark.contestants import OTHERS, contestants
-from ..benchmark.machine import busy_cores
+from ..benchmark.machine import busy_cores, cpu_name
 from ..benchmark.report import CaseTable, fault_lines, gap_lines, group_lines, tiny_lines
 from ..benchmark.results import Result, grouped, to_json
 from ..benchmark.rounds import Benchmark
@@ -174,6 +174,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa")
     return {
         **{name: facts[name] for name in names},
+        "cpu": cpu_name(),
         "threads": arguments.threads or get_num_threads(),
         "effort": arguments.effort,
         "budget": arguments.budget,

@@ -10,6 +10,7 @@ from typing import Any
 from ..benchdnn import Descriptor
 from ..benchmark.results import Group, Result, grouped
 from .extras import require
+from .pictures import save
 
 __all__ = ["save_ratio_figure", "save_sweep_figure"]
 
@@ -64,7 +65,7 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
         _draw_sorted(figure, panels, others)
     _limit(figure.axes, [ratio for group in groups for ratio in group.ratios])
     _finish(figure, others, title)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
 
 
 def save_sweep_figure(
@@ -107,7 +108,7 @@ def save_sweep_figure(
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=TEXT_COLOUR, labelsize=8)
     _finish(figure, competitors, title)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
 
 
 def _rate(results: Sequence[Result], panel: tuple[str, str], name: str) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..verification.numerical_errors import UNIT_ROUNDOFF, Measurement, grouped
 from .extras import require
+from .pictures import save
 
 __all__ = ["save_error_figure"]
 
@@ -65,7 +66,7 @@ def save_error_figure(path: Path, measurements: Sequence[Measurement], title: st
     axes.tick_params(colors=TEXT_COLOUR, left=False)
     _draw_legend(axes)
     figure.suptitle(f"Errors against float64 on normal data, {title}", color=TEXT_COLOUR)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
 
 
 def _draw_row(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .extras import require
+from .pictures import save
 from .training import GOAL, Epoch
 
 __all__ = ["FORMATS", "save_figure"]
@@ -43,7 +44,7 @@ def save_figure(path: Path, epochs: Sequence[Epoch], filters: NDArray[Any], titl
     _draw_loss(loss, epochs)
     _draw_accuracy(accuracy, epochs)
     _draw_filters(pictures, filters)
-    figure.savefig(path, dpi=150)
+    save(figure, path)
 
 
 def _draw_loss(axes: Any, epochs: Sequence[Epoch]) -> None:
