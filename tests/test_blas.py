@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
-import pytest
+from forks import needs_fork
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@needs_fork
 def test_no_fork_while_the_number_of_threads_changes() -> None:
     """OpenBLAS holds a lock then, which a child would wait for without an end."""
     code = """

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 from conftest import HAS_ONEDNN, needs_onednn
+from forks import needs_fork
 
 import onednn_py
 from onednn_py import AttributeValueError, blas, config, parallel
@@ -24,7 +25,6 @@ Result = TypeVar("Result")
 
 USES_OPENMP = HAS_ONEDNN and library().uses_openmp
 needs_openmp = pytest.mark.skipif(not USES_OPENMP, reason="no oneDNN library with OpenMP here")
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 SRC = np.arange(2 * 9 * 9 * 8, dtype=np.float32).reshape(2, 9, 9, 8) % 7
 WEIGHTS = np.arange(3 * 3 * 8 * 16, dtype=np.float32).reshape(3, 3, 8, 16) % 5
@@ -240,7 +240,6 @@ os.wait()
 
 
 @needs_fork
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_forked_child_has_one(inside: bool) -> None:
     code = f"""

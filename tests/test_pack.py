@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cases import CURATED, Case, case
 from conftest import needs_onednn
+from forks import needs_fork
 from test_arrays import FORMS, gaps
 
 import onednn_py
@@ -336,8 +337,7 @@ class TestOtherCircumstances:
             assert_same_bits(call.with_packed(call.pack()), expected)
         assert refused
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    @needs_fork
     def test_a_child_packs_again(self) -> None:
         call = Call("convolution", WIDE, "f32", "NCX", "onednn")
         expected = call.plan(*call.tensors)

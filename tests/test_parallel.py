@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from forks import needs_fork
 
 from onednn_py.parallel import boxes, each, spans
 
@@ -114,7 +115,7 @@ def test_many_callers_at_once() -> None:
     assert totals == [sum(range(200))] * 8
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_forked_child_works_on_one_thread_and_exit_waits_for_nobody() -> None:
     code = """
 import atexit, os, threading

@@ -90,7 +90,6 @@ class TestResults:
         assert all((other == 4).all() for other in others)
 
     @needs_fork
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_a_child_does_not_write_into_them(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from cases import CURATED, OPERATIONS, case
 from conftest import HAS_ONEDNN, needs_onednn
+from forks import needs_fork
 
 import onednn_py
 
@@ -124,8 +124,6 @@ print("parent computed again")
 """
 GRANDCHILD = "pid = os.fork()\n    if pid == 0:\n        os._exit(0 if gradients(0) == expected[0] else 1)\n    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0"  # noqa: E501
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-
 
 @needs_fork
 @pytest.mark.parametrize("grandchild", [False, True])
@@ -186,7 +184,6 @@ def _gradient_sum(seed: int) -> float:
 
 
 @needs_fork
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_multiprocessing_by_fork() -> None:
     expected = [_gradient_sum(seed) for seed in range(4)]
     with multiprocessing.get_context("fork").Pool(2) as pool:
