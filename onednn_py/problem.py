@@ -36,6 +36,13 @@ class TensorLayout:
     def size(self) -> int:
         return prod(self.shape)
 
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last one in memory, both included; 0 if there is none."""
+        if not self.size:
+            return 0
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
     def swapped(self, first: int, second: int) -> TensorLayout:
         """Return the layout with two axes exchanged."""
         axes = list(range(len(self.shape)))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from cases import CURATED, OPERATIONS, Case
 from conftest import needs_onednn
-from ways import FORMATS, NETWORKS, Way
+from test_arrays import crop
+from ways import FORMATS, NETWORKS, LaidOut, Way
 
 import onednn_py
 from onednn_py.benchdnn.case import Case as Benchdnn
@@ -78,6 +79,28 @@ def test_in_half_precision(name: str, operation: str, dtype: str) -> None:
         # Sums of products are never rounded on their way.
         assert part.choice.compute_dtype == "f32" or not operation.endswith("weights")
         way.check(NativePlan(runtime(), part))
+
+
+def channels_outermost(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.swapaxes(0, 1)).swapaxes(0, 1)
+
+
+def images_innermost(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 0, -1)), -1, 0)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("form", [channels_outermost, images_innermost, crop])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_images_that_are_no_blocks_of_memory(operation: str, dtype: str, form: Any) -> None:
+    for name in ("3x3", "1x1_stride", "2d_depthwise"):
+        way = LaidOut(of_images(GEOMETRIES[name], IMAGES).integers(dtype), operation, "NCX", form)
+        parts = [part for part in way.parts() if part.choice.pieces > 1]
+        assert parts
+        for part in parts:
+            way.check(NativePlan(runtime(), part))
 
 
 @needs_onednn

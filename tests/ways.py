@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from cases import Tensors, case
@@ -10,13 +11,14 @@ from reference import assert_exact
 
 import onednn_py
 from onednn_py import calls
+from onednn_py.arrays import element_strides
 from onednn_py.native.parts import Part
 from onednn_py.native.plan import NativePlan
 from onednn_py.native.runtime import runtime
 from onednn_py.native.selection import candidates
 from onednn_py.problem import Problem
 
-__all__ = ["FORMATS", "NETWORKS", "Way"]
+__all__ = ["FORMATS", "NETWORKS", "LaidOut", "Way", "assert_apart"]
 
 # One of each kind that the suites have, in small; the first few are large enough for threads.
 NETWORKS = {
@@ -64,13 +66,17 @@ class Way:
 
     def check(self, plan: NativePlan) -> None:
         """Run a plan twice, into memory that holds something else, and compare every bit."""
-        tensors, operation, data_format = self._check
+        assert_apart(plan)
         outs = [
             np.full(view.shape, 77, next(iter(self._inputs.values())).dtype)
             for view in self._task.results.values()
         ]
         for _ in range(2):
             results = calls.run(self._task, self._inputs, outs, calls.settings(), plan.execute)
+        self._compare(plan, results)
+
+    def _compare(self, plan: NativePlan, results: list[np.ndarray]) -> None:
+        tensors, operation, data_format = self._check
         whole = self._task.returned(results)
         pairs = tensors.results(operation, whole, data_format, FORMATS[data_format], "native")
         for actual, expected in pairs:
@@ -78,3 +84,48 @@ class Way:
                 assert_exact(actual, expected, tensors.dtype)
             except AssertionError as error:
                 raise AssertionError(f"{plan.choice} on {self.problem.name}: {error}") from None
+
+
+class LaidOut(Way):
+    """The same on activations, result included, that lie in memory as ``form`` puts them."""
+
+    def __init__(
+        self, tensors: Tensors, operation: str, data_format: str, form: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(tensors, operation, data_format)
+        self._views = {**self._task.inputs, **self._task.results}
+        self._arrays = {}
+        for name, view in self._views.items():
+            array = self._inputs.get(name)
+            if array is None:
+                array = np.empty(view.shape, next(iter(self._inputs.values())).dtype)
+            self._arrays[name] = form(array) if name in ("src", "dst") else array
+        strides = {name: element_strides(array) for name, array in self._arrays.items()}
+        (self._job,) = self._task.jobs(strides, "strict")
+
+    def check(self, plan: NativePlan) -> None:
+        assert_apart(plan)
+        results = [self._arrays[name] for name in self._task.results]
+        for result in results:
+            result[...] = 77
+        canonical = {name: view.canonical(self._arrays[name]) for name, view in self._views.items()}
+        for _ in range(2):
+            plan.execute(canonical)
+        self._compare(plan, results)
+
+
+def assert_apart(plan: NativePlan) -> None:
+    """Fail if what a plan keeps in its workspace overlaps, or ends behind it."""
+    program, api = plan.program, plan.api
+    taken = {(one.offset, one.offset + one.nbytes) for one in plan._converted}
+    for buffer in program.buffers:
+        if buffer.operand is None:
+            taken.add((buffer.offset, buffer.offset + api.nbytes(buffer.desc)))
+    # Scratchpads share one place behind all others: one step runs at a time.
+    scratch = max(begin for begin, _ in taken) if plan.scratchpad_bytes else None
+    spans = sorted(span for span in taken if span[0] != scratch)
+    ends = [end for _, end in spans]
+    assert all(end <= begin for end, (begin, _) in zip(ends, spans[1:], strict=False)), spans
+    assert max((end for _, end in taken), default=0) <= plan.workspace_bytes
+    if scratch is not None:
+        assert max(ends, default=0) <= scratch

@@ -46,6 +46,7 @@ class Builder:
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
+        self._piece = 0  # whose steps are being added
         for self._piece in range(parts[0].choice.pieces):
             after: list[_Reorder] = []
             for place, part in enumerate(parts):
@@ -138,7 +139,7 @@ class Builder:
     def _convert(self, part: Part, role: str, is_result: bool) -> None:
         one = Converted(part, role, self._layout.nbytes, is_result)
         if all(other.name != one.name for other in self.converted):
-            self._layout.add(one.layout.size * one.dtype.itemsize)
+            self._layout.add(one.nbytes)
             self.converted.append(one)
 
     def _wanted(self, descriptor: Handle, problem: Problem, role: str) -> Handle:

@@ -46,6 +46,10 @@ class Converted:
         return layout
 
     @property
+    def nbytes(self) -> int:
+        return self.layout.extent * self.dtype.itemsize
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return DTYPES[self.part.formulation.problem.dtype]
 
@@ -58,7 +62,13 @@ class Converted:
         return seen[piece * images : (piece + 1) * images]
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None) -> Array:
-        """Return the copy as an array, in a workspace or elsewhere."""
+        """Return the copy as an array, in a workspace or elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If the copy would end behind the block.
+        """
         dtype, layout = self.dtype, self.layout
         strides = tuple(stride * dtype.itemsize for stride in layout.strides)
         place = self.offset if offset is None else offset
@@ -75,7 +85,6 @@ class Conversions:
         The caller's, as canonical views by name.
     block : ndarray
         The workspace.
-    pieces : int
     """
 
     def __init__(
@@ -83,12 +92,10 @@ class Conversions:
         converted: Sequence[Converted],
         tensors: Mapping[str, Array],
         block: npt.NDArray[Any],
-        pieces: int,
     ) -> None:
         self._converted = converted
         self._tensors = tensors
         self._block = block
-        self._last = pieces - 1
 
     def before(self, piece: int) -> None:
         """Widen what a piece reads; what all pieces read, for the first one."""
@@ -96,8 +103,8 @@ class Conversions:
             if not one.is_result and (one.is_cut or piece == 0):
                 widen_into(one.view(self._block), one.seen(self._tensors[one.name], piece))
 
-    def after(self, piece: int) -> None:
+    def after(self, piece: int, *, is_last: bool) -> None:
         """Round what a piece has written; a sum over all pieces, after the last one."""
         for one in self._converted:
-            if one.is_result and (one.is_cut or piece == self._last):
+            if one.is_result and (one.is_cut or is_last):
                 round_into(one.seen(self._tensors[one.name], piece), one.view(self._block))

@@ -58,7 +58,7 @@ class Around(Protocol):
 
     def before(self, piece: int) -> None: ...
 
-    def after(self, piece: int) -> None: ...
+    def after(self, piece: int, *, is_last: bool) -> None: ...
 
 
 class Layout:
@@ -134,7 +134,12 @@ class Program:
         self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
         self._threads = threads
-        self.pieces = 1 + max((step.piece for step in self.steps), default=0)
+        # The numbers of the steps after the last one of each piece.
+        self._ends = [
+            number + 1
+            for number, step in enumerate(self.steps)
+            if number + 1 == len(self.steps) or self.steps[number + 1].piece != step.piece
+        ]
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._api = api
         self._execute = api.lib.dnnl_primitive_execute
@@ -205,11 +210,10 @@ class Program:
             self._run_steps(frame, frame.calls)
             return
         first = 0
-        for piece in range(self.pieces):
-            end = first + sum(step.piece == piece for step in self.steps)
+        for piece, end in enumerate(self._ends):
             around.before(piece)
             self._run_steps(frame, frame.calls[first:end], first)
-            around.after(piece)
+            around.after(piece, is_last=end == len(self.steps))
             first = end
 
     def _run_steps(
@@ -219,9 +223,16 @@ class Program:
         for number, (primitive, count, arguments) in enumerate(calls, first):
             status = execute(primitive, stream, count, arguments)
             if status:
+                # Steps before it may be at work on memory that is given back.
+                self._wait(frame)
                 self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
-        if self._waits:
-            self._api.check("dnnl_stream_wait", self._api.lib.dnnl_stream_wait(stream))
+        status = self._wait(frame)
+        if status:
+            self._api.check("dnnl_stream_wait", status)
+
+    def _wait(self, frame: _Frame) -> int:
+        status: int = self._api.lib.dnnl_stream_wait(frame.stream) if self._waits else 0
+        return status
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""

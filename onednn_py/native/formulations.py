@@ -226,4 +226,7 @@ def formulate(
     piece = _piece(problem, pieces)
     if piece is None:
         return None
+    if compute_dtype != asked.dtype and pieces > 1:
+        # Copies of a piece alone, which the others are not to leave gaps in.
+        piece = replace(piece, src=piece.src.dense(), dst=piece.dst.dense())
     return Formulation(asked, problem, piece, pieces, roles, window, bias_apart)

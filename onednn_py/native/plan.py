@@ -44,7 +44,8 @@ class NativePlan:
     needs_arrays : bool
         Whether a part of the work is NumPy's, so that addresses alone do not do.
     workspace_bytes : int
-        Memory that one execution borrows: reordered and converted tensors, scratchpad.
+        Memory that one execution borrows: reordered and converted tensors, scratchpad. Converting
+        float16 takes some megabytes a thread besides.
     """
 
     backend = "onednn"
@@ -86,7 +87,9 @@ class NativePlan:
     @property
     def nbytes(self) -> int:
         """Bytes that the plan itself keeps alive, roughly; large workspaces are the pool's."""
-        kept = self.workspace_bytes if self.program.keeps_workspace else 0
+        # Conversions need the workspace before an execution has one, and borrow it.
+        keeps = self.program.keeps_workspace and not self._converted
+        kept = self.workspace_bytes if keeps else 0
         primitives = {id(step.primitive) for step in self.program.steps}
         return BYTES_PER_PRIMITIVE * len(primitives) + kept
 
@@ -144,7 +147,7 @@ class NativePlan:
             base = self.api.pointer(block)
             for one in converted:
                 pointers[one.name] = base + one.offset
-            conversions = Conversions(converted, tensors, block, self.choice.pieces)
+            conversions = Conversions(converted, tensors, block)
             run(list(pointers.values()), block, conversions)
         finally:
             pool.release(block)
@@ -160,7 +163,7 @@ class NativePlan:
         """Return an input, given by its canonical view, as the program reads it, and its layout."""
         for one in self._converted:
             if one.name == name:
-                target = one.view(np.empty(one.layout.size * one.dtype.itemsize, np.uint8), 0)
+                target = one.view(np.empty(one.nbytes, np.uint8), 0)
                 widen_into(target, one.seen(array))
                 return one.layout, target
         for part in self.parts:

@@ -201,7 +201,7 @@ def _tensors(problem: Problem) -> dict[str, Array]:
         if layout is None:
             continue
         dtype = DTYPES[problem.dtype]
-        extent = 1 + sum((n - 1) * s for n, s in zip(layout.shape, layout.strides, strict=True))
+        extent = layout.extent
         # Where NumPy's own memory begins: kernels that read it directly may be slower there.
         memory = pool.empty((extent * dtype.itemsize + ALIGNMENT,), np.dtype(np.uint8))
         begin = (NUMPY_ALIGNMENT - memory.ctypes.data) % ALIGNMENT
