@@ -127,6 +127,72 @@ def test_bf16_weights_where_the_stride_exceeds_the_size(
         tensors.check(operation, onednn)
 
 
+# (kernel, stride, pad in front, behind, depth of src): those that `jit:avx512_core` of v3.2.0 had
+# wrong of all with these kernels and strides, docs/native.md has the program.
+SHALLOW = (
+    [(4, 2, *some) for some in ((3, 1, 2), (3, 1, 4), (3, 2, 3), (3, 3, 2), (3, 3, 4))]
+    + [(5, 1, 4, 1, 2), (5, 2, 3, 1, 3), (5, 2, 3, 1, 5), (5, 2, 3, 3, 5), (5, 2, 4, 3, 2)]
+    + [(5, 3, 4, 4, 3), (6, 1, 5, 1, 3), (6, 2, 3, 3, 4), (6, 3, 4, 5, 3)]
+    + [(7, 1, 4, 1, 4), (7, 1, 6, 3, 2), (7, 2, 3, 3, 7), (7, 2, 5, 1, 7), (7, 2, 6, 5, 2)]
+    + [(7, 3, 4, 5, 4), (7, 3, 5, 5, 3)]
+)
+SOUND = [(3, 1, 1, 1, 2), (3, 2, 1, 1, 1), (7, 2, 3, 3, 8), (5, 1, 0, 4, 3), (1, 1, 0, 0, 1)]
+
+
+def shallow(kernel: int, stride: int, begin: int, end: int, depth: int):
+    return case(
+        (depth, 8, 8),
+        (kernel, 3, 3),
+        (stride, 1, 1),
+        pads=((begin, 1, 1), (end, 1, 1)),
+        inputs=16,
+        outputs=16,
+    )
+
+
+@pytest.mark.parametrize("numbers", SHALLOW + SOUND)
+def test_shallow_weights_are_in_the_table(numbers: tuple[int, ...]) -> None:
+    kernel, stride, begin, end, depth = numbers
+    asked = problem(
+        "convolution_backward_weights",
+        {"src": (1, depth, 8, 8, 16), "diff_dst": (1, (depth + begin + end - kernel) // stride + 1, 8, 8, 16)},
+        strides=(stride, 1, 1), pads_begin=(begin, 1, 1), pads_end=(end, 1, 1),
+        weights_format="XIO", weights_shape=(kernel, 3, 3, 16, 16),
+    )  # fmt: skip
+    for name in ("jit:avx512_core", "conv:any+jit:avx512_core"):
+        assert (forbidden(name, asked, (3, 2, 0)) is not None) == (numbers in SHALLOW)
+    for name in ("x64:gemm:jit", "jit:avx2", "jit_bf16:avx512_core_bf16"):
+        assert forbidden(name, asked, (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_shallow_weights(family: str, dtype: str) -> None:
+    for numbers in SHALLOW + SOUND:
+        tensors = shallow(*numbers).integers(dtype)
+        tensors.check(f"{family}_backward_weights", "onednn")
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+def test_the_first_layer_of_a_video_network(data_format: str) -> None:
+    """7 x 7 x 7 with stride 2 on 7 frames: a crash or wrong numbers by oneDNN's own choice."""
+    rng = np.random.default_rng(0)
+    shapes = [(2, 7, 32, 32, 3), (2, 4, 16, 16, 64)]
+    tensors = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    if data_format == "NCX":
+        tensors = [np.ascontiguousarray(np.moveaxis(tensor, -1, 1)) for tensor in tensors]
+    gradients = [
+        onednn_py.convolution_backward_weights(
+            *tensors, (7, 7, 7, 3, 64), strides=2, pads_begin=3, pads_end=3,
+            data_format=data_format, backend=backend,
+        )
+        for backend in ("onednn", "numpy")
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*gradients)
+
+
 @needs_onednn
 def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
     """With every name forbidden the problem still gets its gradient, from NumPy."""

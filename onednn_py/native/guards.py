@@ -47,6 +47,9 @@ class Defect:
 # Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
 EXTREME_WINDOW = 2**12
 
+# Kernels up to this depth were right with all strides and pads, on any depth of src.
+LARGEST_SOUND_DEPTH = 3
+
 # Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
 CHANNEL_BLOCK = 16
 
@@ -65,10 +68,9 @@ def _strided_1x1_weights(problem: Problem) -> bool:
     )
 
 
-def _bf16_weights_without_whole_window(problem: Problem) -> bool:
-    """bf16 backward weights with an axis on which every window reaches into the padding."""
-    if problem.direction is not Direction.BACKWARD_WEIGHTS or problem.dtype != "bf16":
-        return False
+def _lacks_a_whole_window(problem: Problem) -> list[bool]:
+    """Whether on each axis the first window behind the padding in front ends behind src."""
+    found = []
     for size, kernel, stride, dilation, begin in zip(
         problem.src.shape[2:],
         problem.kernel,
@@ -78,9 +80,33 @@ def _bf16_weights_without_whole_window(problem: Problem) -> bool:
         strict=True,
     ):
         first_inside = -(-begin // stride) * stride - begin
-        if first_inside + effective_kernel(kernel, dilation) > size:
-            return True
-    return False
+        found.append(first_inside + effective_kernel(kernel, dilation) > size)
+    return found
+
+
+def _bf16_weights_without_whole_window(problem: Problem) -> bool:
+    """bf16 backward weights with an axis on which every window reaches into the padding."""
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and problem.dtype == "bf16"
+        and any(_lacks_a_whole_window(problem))
+    )
+
+
+def _shallow_weights(problem: Problem) -> bool:
+    """3-D backward weights whose windows leave the padding in front for that behind at once.
+
+    The kernel goes along the depth with a count of the planes of a window that lie in src, which
+    grows while windows leave the padding in front, and is never made smaller for those that reach
+    into that behind before.
+    """
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and len(problem.kernel) == 3
+        and problem.pads_begin[0] > 0
+        and effective_kernel(problem.kernel[0], problem.dilations[0]) > LARGEST_SOUND_DEPTH
+        and _lacks_a_whole_window(problem)[0]
+    )
 
 
 def _extreme_window(problem: Problem) -> bool:
@@ -119,6 +145,13 @@ DEFECTS = (
         " wrong gradients",
         implementation=re.compile(r"jit_bf16:"),
         applies=_bf16_weights_without_whole_window,
+    ),
+    Defect(
+        reference="not reported upstream; docs/native.md, seen in v3.2.0",
+        harm="reads and writes beyond the tensors where the depth of src is less than the kernel's:"
+        " wrong gradients or a crash",
+        implementation=re.compile(r"(^|\+)jit:avx512"),
+        applies=_shallow_weights,
     ),
     Defect(
         reference="pytorch/pytorch#120982",
