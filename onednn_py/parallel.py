@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import product
 from typing import Any, Generic, TypeVar
 
@@ -99,14 +99,14 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
             work(item)
         return
     claims = _Claims(work, listed)
-    started = _start(claims, helpers, np.geterr())
+    started: list[Future[None]] = []
     try:
+        _start(claims, helpers, np.geterr(), started)
         claims.work_off()
+    except BaseException as error:
+        claims.stop(error)
     finally:
-        for future in started:
-            # One that has not begun finds nothing left to do: nobody waits for it.
-            if not future.cancel():
-                future.result()
+        _settle(claims, started)
     if claims.error is not None:
         raise claims.error
 
@@ -130,9 +130,13 @@ class _Claims(Generic[Item]):
                     return
                 self._work(item)
         except BaseException as error:
-            self.error = self.error or error
+            self.stop(error)
         finally:
             _inside.work = False
+
+    def stop(self, error: BaseException) -> None:
+        """Let nobody begin another item."""
+        self.error = self.error or error
 
     def help(self, errstate: Any) -> None:
         with np.errstate(**errstate):
@@ -146,9 +150,23 @@ def _use_all_cpus() -> None:
             os.sched_setaffinity(0, _cpus)
 
 
-def _start(claims: _Claims[Any], helpers: int, errstate: Any) -> list[Future[None]]:
+def _settle(claims: _Claims[Any], started: Sequence[Future[None]]) -> None:
+    """Return when no worker is at it any more, not even where the wait is interrupted.
+
+    What they write to may be given to others by then. The interrupt becomes the error.
+    """
+    # One that has not begun finds nothing left to do: nobody waits for it.
+    pending = [future for future in started if not future.cancel()]
+    while pending:
+        try:
+            wait(pending)
+            return
+        except BaseException as error:
+            claims.stop(error)
+
+
+def _start(claims: _Claims[Any], helpers: int, errstate: Any, started: list[Future[None]]) -> None:
     global _pool
-    started: list[Future[None]] = []
     try:
         with _lock:
             if _pool is None:
@@ -161,7 +179,6 @@ def _start(claims: _Claims[Any], helpers: int, errstate: Any) -> list[Future[Non
     except RuntimeError:
         # The interpreter is shutting down, or starts no more threads: do without.
         pass
-    return started
 
 
 def _after_fork_in_child() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from forks import needs_fork
 
-from onednn_py.parallel import boxes, each, spans
+from onednn_py.parallel import available_cpus, boxes, each, spans
 
 THREADS = [1, 2, 5]
 
@@ -158,3 +159,46 @@ assert worker == cpus, worker
 assert os.sched_getaffinity(0) == {min(cpus)}
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+INTERRUPTED = """
+import signal, threading, time
+from onednn_py.parallel import each
+
+class Stop(Exception):
+    pass
+
+def interrupt(*_):
+    raise Stop
+
+begun, ended, places = [], [], threading.Semaphore(0)
+def work(item):
+    begun.append(item)
+    if threading.current_thread() is threading.main_thread():
+        if item == 0:
+            places.acquire(timeout=20)  # until the other thread has an item too
+    else:
+        places.release()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        time.sleep(1.0)
+    ended.append(item)
+
+signal.signal(signal.SIGALRM, interrupt)
+try:
+    each(work, range(20), threads=2)
+except Stop:
+    assert sorted(begun) == sorted(ended) == list(range(20)), (begun, ended)
+else:
+    raise AssertionError("no interrupt")
+each(begun.append, range(20), threads=2)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer signals here")
+@pytest.mark.skipif(available_cpus() < 2, reason="no second thread")
+def test_an_interrupt_waits_for_workers() -> None:
+    """What they write to is given to others afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
