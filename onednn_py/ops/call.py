@@ -35,7 +35,10 @@ _lock = threading.Lock()
 
 ndarray = np.ndarray
 
-_CONSTANT = (int, str, np.integer, type(None))
+# Types whose values stay what they are and compare as they should; their subclasses may not.
+_CONSTANT = frozenset(
+    (int, bool, str, type(None), *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
+)
 
 
 def call(
@@ -83,13 +86,13 @@ def run_task(
     """
     chosen = settings(backend, fpmath_mode)
     flag, mapping = arguments
-    kind = _kind(tensors, (name, chosen.fpmath_mode, flag, *mapping.values()))
+    said = (name, chosen.fpmath_mode, flag, *mapping.values())
+    kind = _kind(_meaning(said), tensors)
     bound = _kinds.get(kind)
     if bound is None:
         task, named = make()
         results = run(task, named, task.outs(out), chosen)
-        if kind is not None:
-            _remember(kind, task, named, chosen.fpmath_mode)
+        _remember(said, tensors, task, named, chosen.fpmath_mode)
         return task.returned(results)
     task = bound.task
     arrays = [array for array in tensors.values() if array is not None]
@@ -112,13 +115,43 @@ def forget_kinds() -> None:
         _said.clear()
 
 
-def _kind(tensors: Mapping[str, Any], said: tuple[Any, ...]) -> Any:
-    """Return what tells a kind of call from others, None if it must go the long way."""
+def _meaning(said: tuple[Any, ...]) -> object | None:
+    """Return the object that stands for these arguments, None if no call with them is known."""
     known = _said.get(tuple(map(id, said)))
-    meaning = _meaning(said) if known is None else known[1]
+    if known is not None:
+        return known[1]
+    key = _by_value(said)
+    meaning = None if key is None else _meanings.get(key)
+    if meaning is not None:
+        _note(said, meaning)
+    return meaning
+
+
+def _by_value(said: tuple[Any, ...]) -> Any:
+    """Return a key that equal arguments have in common, None if they may come to mean others.
+
+    Types belong to it: True and 1.0 are equal to 1, but they are no strides.
+    """
+    if not all(map(_is_constant, said)):
+        return None
+    # A list has no hash. The types of entries count too; how many each has, the values tell.
+    values = tuple([tuple(value) if type(value) is list else value for value in said])
+    entries = chain.from_iterable([value for value in values if type(value) is tuple])
+    return values, tuple(map(type, said)), tuple(map(type, entries))
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value stays what it is, or is a list or set of such."""
+    if type(value) in (tuple, list, frozenset):
+        return all(type(entry) in _CONSTANT for entry in value)
+    return type(value) in _CONSTANT
+
+
+def _kind(meaning: object | None, tensors: Mapping[str, Any]) -> Any:
+    """Return what tells a kind of call from others, None if it must go the long way."""
     if meaning is None:
         return None
-    kind: list[Any] = [meaning]
+    kind = [meaning]
     for array in tensors.values():
         if type(array) is ndarray:
             kind += array.shape, array.strides, array.dtype, array.flags.num
@@ -129,47 +162,45 @@ def _kind(tensors: Mapping[str, Any], said: tuple[Any, ...]) -> Any:
     return tuple(kind)
 
 
-def _meaning(said: tuple[Any, ...]) -> object | None:
-    """Return the object that stands for these arguments, None if they may come to mean others.
-
-    Types belong to it: True and 1.0 are equal to 1, but they are no strides.
-    """
-    if not _is_constant(said):
-        return None
-    # A list has no hash. The types of entries count too; how many each has, the values tell.
-    values = tuple([tuple(value) if type(value) is list else value for value in said])
-    types = tuple(map(type, said))
-    entries = chain.from_iterable([value for value in values if type(value) is tuple])
-    if len(_meanings) >= MOST_KINDS:
-        forget_kinds()
-    try:
-        meaning = _meanings.setdefault((values, types, tuple(map(type, entries))), object())
-    except TypeError:  # a list in a tuple
-        return None
-    if list not in types:
-        if len(_said) >= MOST_KINDS:
-            _said.clear()
-        _said[tuple(map(id, said))] = said, meaning
-    return meaning
+def _note(said: tuple[Any, ...], meaning: object) -> None:
+    """Keep arguments that never change by their identities."""
+    if all(type(value) is not list for value in said):
+        with _lock:
+            _bound(_said)
+            _said[tuple(map(id, said))] = said, meaning
 
 
-def _is_constant(value: Any) -> bool:
-    """Whether a value stays what it is; an object of a foreign type may mean another number."""
-    if type(value) in (tuple, list, frozenset):
-        return all(map(_is_constant, value))
-    return isinstance(value, _CONSTANT)
-
-
-def _remember(key: Any, task: Task, named: Mapping[str, Array], mode: str) -> None:
+def _remember(
+    said: tuple[Any, ...],
+    tensors: Mapping[str, Any],
+    task: Task,
+    named: Mapping[str, Array],
+    mode: str,
+) -> None:
+    """Keep what a call was found to mean, if the same call will mean the same."""
+    key = _by_value(said)
     strides = {name: element_strides(array) for name, array in named.items()}
     whole = {name: found for name, found in strides.items() if found is not None}
-    if len(whole) < len(strides):
+    if key is None or len(whole) < len(strides):
+        return
+    with _lock:
+        if key not in _meanings:
+            _bound(_meanings)
+        meaning = _meanings.setdefault(key, object())
+    _note(said, meaning)
+    kind = _kind(meaning, tensors)
+    if kind is None:
         return
     bound = Bound(task, {name: whole[name] for name in task.inputs}, mode)
     with _lock:
-        while len(_kinds) >= MOST_KINDS:
-            del _kinds[next(iter(_kinds))]
-        _kinds[key] = bound
+        _bound(_kinds)
+        _kinds[kind] = bound
+
+
+def _bound(mapping: dict[Any, Any]) -> None:
+    """Drop the oldest entries, to make room for one more."""
+    while len(mapping) >= MOST_KINDS:
+        del mapping[next(iter(mapping))]
 
 
 def _after_fork_in_child() -> None:
