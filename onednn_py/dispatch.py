@@ -248,7 +248,7 @@ def measure_problem(problem: Problem, budget: float = DEFAULT_BUDGET) -> Measure
         With status ``unimplemented`` if oneDNN has no implementation.
     """
     api = runtime()
-    measured = measure(api, problem, budget)
+    measured = measure(api, problem, NumpyPlan(problem).execute, budget)
     entry = wisdom.Entry(
         measured.plan.choice.as_dict(), measured.microseconds, measured.heuristic_microseconds
     )

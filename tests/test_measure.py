@@ -23,7 +23,9 @@ from onednn_py.native import tune
 from onednn_py.native.plan import NativePlan
 from onednn_py.native.runtime import runtime
 from onednn_py.native.selection import build_plan
-from onednn_py.native.tune import described, measure
+from onednn_py.native.tune import Measured, described, measure
+from onednn_py.numpy_backend import NumpyPlan
+from onednn_py.problem import Problem
 from onednn_py.wisdom import Entry
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("fresh_cache")]
@@ -44,9 +46,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the problems that dispatch has measured."""
     names: list[str] = []
 
-    def noted(api: Any, problem: Any, budget: float = BUDGET) -> Any:
+    def noted(api: Any, problem: Any, reference: Any, budget: float) -> Any:
         names.append(problem.name)
-        return measure(api, problem, min(budget, BUDGET))
+        return measure(api, problem, reference, min(budget, BUDGET))
 
     monkeypatch.setattr(dispatch, "measure", noted)
     return names
@@ -57,6 +59,14 @@ def way_of(name: str = "2d_blocked_channels", operation: str = "convolution", **
     return Way(geometry.integers(more.get("dtype", "f32")), operation, more.get("format", "NCX"))
 
 
+def measure_problem(problem: Problem, budget: float = BUDGET) -> Measured:
+    return measure(runtime(), problem, NumpyPlan(problem).execute, budget)
+
+
+def measure_way(way: Way) -> Measured:
+    return measure_problem(way.problem)
+
+
 class TestMeasure:
     @pytest.mark.parametrize("operation", OPERATIONS)
     def test_the_winner_is_right(self, operation: str) -> None:
@@ -65,7 +75,7 @@ class TestMeasure:
             ("2d_groups_16", "bf16", "NCX"),
         ):
             way = way_of(name, operation, dtype=dtype, format=data_format)
-            found = measure(runtime(), way.problem, BUDGET)
+            found = measure_way(way)
             way.check(found.plan)
             assert 0 < found.microseconds <= found.heuristic_microseconds
             names = [timing[0] for timing in found.timings]
@@ -78,7 +88,7 @@ class TestMeasure:
 
     def test_without_any_time_it_is_the_heuristic_choice(self) -> None:
         way = way_of("3x3_stride")
-        found = measure(runtime(), way.problem, 0)
+        found = measure_problem(way.problem, 0)
         assert found.plan.choice == build_plan(runtime(), way.problem).choice
         assert found.microseconds == found.heuristic_microseconds
         assert len(found.timings) == 1
@@ -93,11 +103,11 @@ class TestMeasure:
         way = way_of()
         with monkeypatch.context() as patched:
             patched.setattr(tune, "build_plan", lambda *arguments: slowed(build_plan(*arguments)))
-            found = measure(runtime(), way.problem, BUDGET)
+            found = measure_way(way)
         assert found.microseconds < found.heuristic_microseconds
         assert found.heuristic_microseconds > 10_000
         monkeypatch.setattr(tune, "NativePlan", lambda *arguments: slowed(NativePlan(*arguments)))
-        found = measure(runtime(), way.problem, BUDGET)
+        found = measure_way(way)
         assert found.plan.choice == build_plan(runtime(), way.problem).choice
 
     def test_strided_tensors(self) -> None:
@@ -128,7 +138,7 @@ class TestMeasure:
                 raise OneDNNError("dnnl_primitive_execute", "runtime_error")
 
         monkeypatch.setattr(tune, "NativePlan", Failing)
-        found = measure(runtime(), way.problem, BUDGET)
+        found = measure_way(way)
         assert found.plan.choice == build_plan(runtime(), way.problem).choice
         assert len(found.timings) == 1
         way.check(found.plan)
@@ -157,9 +167,39 @@ class TestMeasure:
 
         with monkeypatch.context() as patched:
             patched.setattr(tune, "NativePlan", Wrong)
-            found = measure(runtime(), way.problem, BUDGET)
+            found = measure_way(way)
         assert type(found.plan) is NativePlan
         assert len(found.timings) == 1
+        assert "computes something else: passed over" in caplog.text
+        way.check(found.plan)
+
+    @pytest.mark.parametrize("all_wrong", [False, True])
+    def test_a_wrong_heuristic_choice_is_passed_over(
+        self, all_wrong: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Defects of oneDNN that no guard knows: NumPy says who is right."""
+        way = way_of()
+
+        class Wrong(NativePlan):
+            needs_arrays = property(lambda self: True, lambda self, value: None)
+
+            def execute(self, tensors: Any, *more: Any) -> None:
+                super().execute(tensors, *more)
+                wrong = tensors[way.problem.result_name]
+                wrong[...] = self.choice.implementation.startswith("x64")
+                wrong[...] += 1
+
+        def build_wrong(api: Any, problem: Problem) -> NativePlan:
+            return Wrong(api, build_plan(api, problem).parts[0])
+
+        monkeypatch.setattr(tune, "build_plan", build_wrong)
+        if all_wrong:
+            monkeypatch.setattr(tune, "NativePlan", Wrong)
+            with pytest.raises(OneDNNError, match="every implementation is wrong"):
+                measure_way(way)
+            return
+        found = measure_way(way)
+        assert type(found.plan) is NativePlan
         assert "computes something else: passed over" in caplog.text
         way.check(found.plan)
 
@@ -179,14 +219,14 @@ class TestMeasure:
         monkeypatch.setattr(tune, "_measure", noted)
         problems = [way_of(name).problem for name in ("2d", "2d_dilated", "1d", "2d_groups")]
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda problem: measure(runtime(), problem, 0.05), problems))
+            found = list(pool.map(lambda problem: measure_problem(problem, 0.05), problems))
         assert len(found) == len(most) == 4
         assert max(most) == 1
 
     @needs_fork
     def test_a_child_forked_while_its_parent_measures(self) -> None:
         def measured() -> object:
-            return measure(runtime(), way_of().problem, 0.05).timings
+            return measure_problem(way_of().problem, 0.05).timings
 
         assert child_while_held(tune._measuring, measured) == 0
 

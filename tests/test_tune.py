@@ -47,7 +47,7 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Give these, (heuristic, best) times or an exception, in place of measurements."""
     given: list[Any] = []
 
-    def measure(api: Any, problem: Any, budget: float) -> Any:
+    def measure(api: Any, problem: Any, reference: Any, budget: float) -> Any:
         times = given.pop(0) if given else KeyboardInterrupt()
         if isinstance(times, BaseException):
             raise times
