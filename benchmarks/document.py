@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
+from types import MappingProxyType
 from typing import Any
 
 from parts import Part
@@ -14,10 +15,13 @@ from onednn_py.benchmark.report import tiny_rows
 from onednn_py.benchmark.results import Group, Result, from_json, grouped
 from onednn_py.cli.bench_figures import save_ratio_figure, save_sweep_figure
 
-__all__ = ["write_document"]
+__all__ = ["THIS_MACHINE", "write_document"]
 
 MARKERS = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MACHINES = re.compile(r"(<!-- machines -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# The document's own machine, in the table that compares machines.
+THIS_MACHINE = "above"
 
 # The results of one run of the command bench, and those of a part by what it varies.
 Content = Mapping[str, Any]
@@ -28,7 +32,7 @@ def write_document(
     path: Path,
     parts: Mapping[str, Part],
     found: Mapping[str, Measured],
-    elsewhere: Mapping[str, Mapping[str, Measured]] | None = None,
+    elsewhere: Mapping[str, Mapping[str, Measured]] = MappingProxyType({}),
 ) -> None:
     """Replace what stands between the markers of the parts that were measured.
 
@@ -40,30 +44,35 @@ def write_document(
     found : mapping of str to mapping
         By part, and by the value that it varies, what the command bench wrote.
     elsewhere : mapping of str to mapping, optional
-        The same of other machines, which one table compares, by their names.
+        The same of other machines, by their names. One table compares them; a part that the
+        document's own machine has not measured is taken from the first of them that has.
 
     Raises
     ------
     ValueError
-        If the document lacks a part's markers, or has some of an unknown part.
+        If the document lacks a part's markers or those of the table that compares machines, or
+        has some of an unknown part.
     """
     text = path.read_text(encoding="utf-8")
     marked = [match[2] for match in MARKERS.finditer(text)]
     if sorted(marked) != sorted(parts):
         different = ", ".join(sorted(set(marked) ^ set(parts))) or "one of them twice"
         raise ValueError(f"{path}: expected markers of each part once: {different}")
+    if len(MACHINES.findall(text)) != 1:
+        raise ValueError(f"{path}: expected markers of the machines' table once")
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
 
     def filled(match: re.Match[str]) -> str:
         before, name, after = match.groups()
-        if name not in found:
+        measured = next((some[name] for some in (found, *elsewhere.values()) if name in some), None)
+        if measured is None:
             return match[0]
-        lines = _section(parts[name], found[name], folder)
+        lines = _section(parts[name], measured, folder)
         return before + "\n" + "\n".join(lines) + "\n\n" + after
 
     text = MARKERS.sub(filled, text)
-    rows = _machine_rows(parts, found, elsewhere or {})
+    rows = _machine_rows(parts, found, elsewhere)
     if len(rows) > 1:
         table = "\n".join(_table(rows))
         text = MACHINES.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
@@ -122,7 +131,7 @@ def _machine_rows(
     others = ("native", "torch")
     rows = [["part", "machine", "peak", *(f"against {other}" for other in others)]]
     for name, part in parts.items():
-        contents = {"above": found.get(name, {}).get("")}
+        contents = {THIS_MACHINE: found.get(name, {}).get("")}
         contents |= {machine: some.get(name, {}).get("") for machine, some in elsewhere.items()}
         measured = {machine: content for machine, content in contents.items() if content}
         if not part.is_of_suites or len(measured) < 2:
@@ -178,13 +187,14 @@ def _remarks(results: Sequence[Result]) -> Iterable[str]:
                 f" more: {group.geometric_mean:.2f}, at worst {min(group.ratios):.2f}"
                 f" (`{group.worst.name}`)."
             )
-    numpy = [(speed, result) for result in results if (speed := _numpy_speed(result))]
-    if numpy:
-        least, slowest = min(numpy, key=lambda pair: pair[0])
+    speeds = [(speed, result) for result in results if (speed := _numpy_speed(result))]
+    if speeds:
+        least, slowest = min(speeds, key=lambda pair: pair[0])
+        mean = geometric_mean([speed for speed, _ in speeds])
         yield ""
         yield (
-            f"The NumPy backend has {geometric_mean([speed for speed, _ in numpy]):.2f} of native's"
-            f" speed, at worst {least:.2f} (`{slowest.name}`, {slowest.case.direction})."
+            f"The NumPy backend has {mean:.2f} of native's speed, at worst {least:.2f}"
+            f" (`{slowest.name}`, {slowest.case.direction})."
         )
     shares = [(share, result) for result in results if (share := result.peak_share) is not None]
     if shares:

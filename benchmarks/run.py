@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from document import write_document
+from document import THIS_MACHINE, write_document
 from parts import PARTS, Part
 
 from onednn_py.cli import main as onednn_py
@@ -59,15 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (RESULTS / machine).mkdir(parents=True, exist_ok=True)
         for part in parts:
             succeeded &= _measure(part, machine, again=parsed.again)
-    machines = sorted(path.name for path in RESULTS.glob("*") if path.is_dir())
-    elsewhere = {machine: _all_measured(machine) for machine in machines}
+    others = sorted(path.name for path in RESULTS.glob("*") if path.is_dir())
+    elsewhere = {name: _all_measured(name) for name in others}
     write_document(ROOT / "docs" / "performance.md", PARTS, _all_measured(), elsewhere)
     return 0 if succeeded else 1
 
 
 def _machine(text: str) -> str:
-    if not re.fullmatch(r"[\w-]+", text):
-        raise argparse.ArgumentTypeError(f"expected letters, digits and dashes; got {text!r}")
+    if not re.fullmatch("[a-z0-9-]+", text) or text == THIS_MACHINE:
+        raise argparse.ArgumentTypeError(
+            f"expected small letters, digits and dashes, not {THIS_MACHINE!r}; got {text!r}"
+        )
     return text
 
 

@@ -117,23 +117,37 @@ def _is_slow(half: Array, single: Array) -> bool:
 
 
 class _Room:
-    """Temporaries of one thread, each for one chunk, on a block of `NBYTES`."""
+    """Temporaries of one thread, each for one chunk, while it is entered.
+
+    They lie on a block of `NBYTES`, which is only taken if one of them is asked for.
+    """
 
     WORDS = 3
     NBYTES = CHUNK * (4 * WORDS + 2)
 
-    def __init__(self, block: Block) -> None:
-        words, shorts = np.split(block[: self.NBYTES], [4 * self.WORDS * CHUNK])
-        self._words = words.view(np.uint32).reshape(self.WORDS, CHUNK)
-        self._shorts = shorts.view(np.uint16)
+    def __init__(self) -> None:
+        self._block: Block | None = None
+
+    def __enter__(self) -> _Room:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._block is not None:
+            pool.release(self._block)
+            self._block = None
 
     def words(self, number: int, array: Array) -> Array:
         """Return one of three arrays of 32 bits an element, like ``array`` but without gaps."""
-        return _like(array, self._words[number])
+        return _like(array, self._memory()[4 * number * CHUNK :].view(np.uint32))
 
     def shorts(self, array: Array) -> Array:
         """Return an array of 16 bits an element, like ``array`` but without gaps."""
-        return _like(array, self._shorts)
+        return _like(array, self._memory()[4 * self.WORDS * CHUNK :].view(np.uint16))
+
+    def _memory(self) -> Block:
+        if self._block is None:
+            self._block = pool.acquire(self.NBYTES)
+        return self._block[: self.NBYTES]
 
 
 def _like(array: Array, memory: Array) -> Array:
@@ -161,13 +175,9 @@ def _in_chunks(
     threads = current_threads() if len(chunks) > FEW_CHUNKS else 1
 
     def work(span: slice) -> None:
-        block = pool.acquire(_Room.NBYTES)
-        try:
-            room = _Room(block)
+        with _Room() as room:
             for chunk in chunks[span]:
                 convert(target[chunk], values[chunk], room)
-        finally:
-            pool.release(block)
 
     each(work, spans(len(chunks), -(-len(chunks) // (4 * threads))), threads)
 

@@ -120,6 +120,9 @@ class TestDocument:
             "| f32, NCX, effort measure | above | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
             "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
         ]
+        # What only another machine has measured is better than nothing.
+        section = path.read_text().partition("<!-- measured: f16-ncx-measure -->\n")[2]
+        assert section.lstrip().startswith("oneDNN 3, PyTorch 2, Fast 1, avx512_core")
         scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
         assert "PyTorch 2, Fast 1, avx512_core, 2 threads" in path.read_text()
 
@@ -156,6 +159,9 @@ class TestDocument:
     def test_markers_that_are_not_the_parts(self, path: Path, scripts: Any) -> None:
         path.write_text(path.read_text().replace("measured: tiny", "measured: huge"))
         with pytest.raises(ValueError, match="expected markers of each part once: huge, tiny"):
+            scripts.write_document(path, scripts.PARTS, {})
+        path.write_text(path.read_text().replace("huge", "tiny").replace("machines", "others"))
+        with pytest.raises(ValueError, match="expected markers of the machines' table once"):
             scripts.write_document(path, scripts.PARTS, {})
 
 
@@ -202,9 +208,10 @@ class TestRun:
         assert (scripts.RESULTS / "slow" / "f32-ncx-measure.json").is_file()
         document = (scripts.ROOT / "docs" / "performance.md").read_text()
         assert "| f32, NCX, effort measure | slow |" in document
-        with pytest.raises(SystemExit):
-            scripts.main(["--machine=../elsewhere"])
-        assert "expected letters, digits and dashes" in capsys.readouterr().err
+        for name in ("../elsewhere", "above"):
+            with pytest.raises(SystemExit):
+                scripts.main([f"--machine={name}"])
+            assert "expected small letters, digits and dashes" in capsys.readouterr().err
 
     def test_no_file_says_where_the_library_lies(
         self, scripts: Any, statuses: dict[str, int]

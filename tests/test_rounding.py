@@ -178,9 +178,17 @@ def test_a_subnormal_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_temporaries_go_back_to_the_pool() -> None:
+    values = np.ones(4 * CHUNK, np.float32)
+    target = np.empty(values.shape, np.float16)
+    pool.clear()
+    for _ in range(5):
+        round_into(target, values)
+        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Room.NBYTES
+
+
+def test_dense_halves_are_widened_without_temporaries() -> None:
     values = np.ones(4 * CHUNK, np.float16)
     target = np.empty(values.shape, np.float32)
     pool.clear()
-    for _ in range(5):
-        widen_into(target, values)
-        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Room.NBYTES
+    widen_into(target, values)
+    assert pool.idle_bytes == 0

@@ -5,6 +5,7 @@ Figures are of oneDNN v3.2 on two cores with AVX-512 and 32 MB of cache for both
 
 from __future__ import annotations
 
+from ..arrays import DTYPES
 from ..problem import Direction, Problem
 
 __all__ = ["good_pieces", "is_small", "may_run_on_one_thread"]
@@ -23,9 +24,9 @@ MANY_BYTES = 20_000_000
 PIECE_BYTES = 4_500_000
 DEPTHWISE_PIECE_BYTES = 3_200_000
 
-# float16 is converted too, and NumPy's share of the work gains more from the caches: depthwise
-# 128, 56 x 56, 3x3 with 4 images takes 1.5 times as long at once as one after the other, 32 -> 64,
-# 112 x 112, 1x1 1.1 to 1.35 times.
+# What is computed in another type is converted too, and NumPy's share of the work gains more from
+# the caches: depthwise 128, 56 x 56, 3x3 in float16 with 4 images takes 1.5 times as long at once
+# as one after the other, 32 -> 64, 112 x 112, 1x1 1.1 to 1.35 times.
 MANY_CONVERTED_BYTES = 6_000_000
 
 # Reorders give each thread its own images, depthwise weights gradients its own channels of all
@@ -46,12 +47,11 @@ def may_run_on_one_thread(problem: Problem) -> bool:
     return is_small(problem, factor=4)
 
 
-def good_pieces(problem: Problem) -> int:
-    """Return in how many pieces a problem is computed if its activations are reordered."""
+def good_pieces(problem: Problem, compute_dtype: str) -> int:
+    """Return in how many pieces a problem is computed if its activations are copied."""
     images = problem.src.shape[0]
-    # float16 is computed in float32.
-    itemsize = 2 if problem.dtype == "bf16" else 4
-    nbytes = (problem.src.size + problem.dst.size) * itemsize
+    converted = compute_dtype != problem.dtype
+    nbytes = (problem.src.size + problem.dst.size) * DTYPES[compute_dtype].itemsize
     depthwise = problem.groups > 1 and problem.weights.shape[1:3] == (1, 1)
     if (
         depthwise
@@ -59,9 +59,9 @@ def good_pieces(problem: Problem) -> int:
         and nbytes >= IMAGE_BYTES * images
     ):
         return images
-    if nbytes < (MANY_CONVERTED_BYTES if problem.dtype == "f16" else MANY_BYTES):
+    if nbytes < (MANY_CONVERTED_BYTES if converted else MANY_BYTES):
         return 1
-    fewest_images = 1 if problem.dtype == "f16" else 2
+    fewest_images = 1 if converted else 2
     piece = DEPTHWISE_PIECE_BYTES if depthwise else PIECE_BYTES
     most = min(nbytes // piece, images // fewest_images)
     return max((pieces for pieces in range(1, most + 1) if images % pieces == 0), default=1)

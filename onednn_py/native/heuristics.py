@@ -37,9 +37,9 @@ class Wish:
 def preferences(problem: Problem) -> Iterator[Wish]:
     """Yield what to try first, best first."""
     threads = 1 if is_small(problem) else 0
-    pieces = good_pieces(problem)
-    shape = Shape(problem)
     for dtype in dict.fromkeys((problem.dtype, "f32")):
+        pieces = good_pieces(problem, dtype)
+        shape = Shape(problem, dtype)
         for rule in RULES:
             if rule.applies(shape):
                 choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)

@@ -58,7 +58,7 @@ class Shape:
     not overlap and leave nothing out are ``in_patches``.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, compute_dtype: str) -> None:
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA
         self.weights = inner.direction is Direction.BACKWARD_WEIGHTS
@@ -80,8 +80,8 @@ class Shape:
         self.rows = self.dense and self.channels_last
         self.planes = self.dense and not self.channels_last
         self.small = is_small(problem)
-        self.in_pieces = good_pieces(problem) > 1
-        self.bf16 = problem.dtype == "bf16"
+        self.in_pieces = good_pieces(problem, compute_dtype) > 1
+        self.bf16 = compute_dtype == "bf16"
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
 
 

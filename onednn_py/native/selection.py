@@ -166,19 +166,21 @@ def candidates(api: Api, problem: Problem) -> Iterator[Part]:
     thread, for a large one also in pieces; no reference implementation and none with a known
     defect.
     """
-    good = good_pieces(problem)
-    pieces = [number for number in (good // 2, good, 2 * good) if good > 1 and number > 1]
     for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
         for dtype in dict.fromkeys((problem.dtype, "f32")):
+            good = good_pieces(problem, dtype)
+            pieces = [number for number in (good // 2, good, 2 * good) if good > 1 and number > 1]
             for formulation in FORMULATIONS:
                 with api.on_threads(threads):
                     choices = list(_choices(api, problem, dtype, formulation, threads))
                 for choice in choices:
-                    part = part_of(api, problem, Wish(choice))
-                    if part is not None:
+                    part = part_of(api, problem, Wish(choice, frugal=False))
+                    if part is None:
+                        continue
+                    if not _is_greedy(api, part):
                         yield part
-                        cuts = (_cut(api, problem, part, number) for number in pieces)
-                        yield from (cut for cut in cuts if cut is not None)
+                    cuts = (_cut(api, problem, part, number) for number in pieces)
+                    yield from (cut for cut in cuts if cut is not None)
 
 
 def _choices(
@@ -193,7 +195,7 @@ def _choices(
             known = any(
                 name == other and all(map(api.equal, layouts, others)) for other, others in seen
             )
-            if not known and not is_reference(name) and not _is_greedy(api, part):
+            if not known and not is_reference(name):
                 seen.append((name, layouts))
                 yield part.choice
 
