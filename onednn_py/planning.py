@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
@@ -335,12 +336,23 @@ def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> 
     AttributeValueError
         If a limit is no positive integer.
     """
-    for label, limit in (("entries", entries), ("bytes", bytes)):
-        if limit is not None and not (type(limit) is int and limit > 0):
-            raise AttributeValueError(
-                f"set_cache_limit: {label}: expected a positive integer, got {limit!r}"
-            )
-    dispatch.plan_cache.set_limit(entries, bytes)
-    if bytes is not None:
-        pool.set_limit(bytes)
+    plans, memory = _checked_limit("entries", entries), _checked_limit("bytes", bytes)
+    dispatch.plan_cache.set_limit(plans, memory)
+    if memory is not None:
+        pool.set_limit(memory)
     pool.reserve(dispatch.plan_cache.info().bytes)
+
+
+def _checked_limit(label: str, limit: Any) -> int | None:
+    if limit is None:
+        return None
+    try:
+        # True is a flag that went astray, not a number.
+        checked = 0 if isinstance(limit, bool) else operator.index(limit)
+    except TypeError:
+        checked = 0
+    if checked <= 0:
+        raise AttributeValueError(
+            f"set_cache_limit: {label}: expected a positive integer, got {limit!r}"
+        )
+    return checked

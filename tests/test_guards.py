@@ -129,7 +129,7 @@ def test_bf16_weights_where_the_stride_exceeds_the_size(
 
 # (kernel, stride, pad in front, behind, depth of src): those that `jit:avx512_core` of v3.2.0 had
 # wrong of all with these kernels and strides, docs/native.md has the program.
-SHALLOW = (
+SMALL = (
     [(4, 2, *some) for some in ((3, 1, 2), (3, 1, 4), (3, 2, 3), (3, 3, 2), (3, 3, 4))]
     + [(5, 1, 4, 1, 2), (5, 2, 3, 1, 3), (5, 2, 3, 1, 5), (5, 2, 3, 3, 5), (5, 2, 4, 3, 2)]
     + [(5, 3, 4, 4, 3), (6, 1, 5, 1, 3), (6, 2, 3, 3, 4), (6, 3, 4, 5, 3)]
@@ -139,7 +139,7 @@ SHALLOW = (
 SOUND = [(3, 1, 1, 1, 2), (3, 2, 1, 1, 1), (7, 2, 3, 3, 8), (5, 1, 0, 4, 3), (1, 1, 0, 0, 1)]
 
 
-def shallow(kernel: int, stride: int, begin: int, end: int, depth: int):
+def small_volume(kernel: int, stride: int, begin: int, end: int, depth: int):
     return case(
         (depth, 8, 8),
         (kernel, 3, 3),
@@ -150,8 +150,8 @@ def shallow(kernel: int, stride: int, begin: int, end: int, depth: int):
     )
 
 
-@pytest.mark.parametrize("numbers", SHALLOW + SOUND)
-def test_shallow_weights_are_in_the_table(numbers: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("numbers", SMALL + SOUND)
+def test_small_volumes_are_in_the_table(numbers: tuple[int, ...]) -> None:
     kernel, stride, begin, end, depth = numbers
     windows = (depth + begin + end - kernel) // stride + 1
     asked = problem(
@@ -161,7 +161,7 @@ def test_shallow_weights_are_in_the_table(numbers: tuple[int, ...]) -> None:
         weights_format="XIO", weights_shape=(kernel, 3, 3, 16, 16),
     )  # fmt: skip
     for name in ("jit:avx512_core", "conv:any+jit:avx512_core"):
-        assert (forbidden(name, asked, (3, 2, 0)) is not None) == (numbers in SHALLOW)
+        assert (forbidden(name, asked, (3, 2, 0)) is not None) == (numbers in SMALL)
     for name in ("x64:gemm:jit", "jit:avx2", "jit_bf16:avx512_core_bf16"):
         assert forbidden(name, asked, (3, 2, 0)) is None
 
@@ -169,10 +169,12 @@ def test_shallow_weights_are_in_the_table(numbers: tuple[int, ...]) -> None:
 @needs_onednn
 @pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
-def test_shallow_weights(family: str, dtype: str) -> None:
-    for numbers in SHALLOW + SOUND:
-        tensors = shallow(*numbers).integers(dtype)
+def test_weights_of_small_volumes(family: str, dtype: str) -> None:
+    for numbers in SMALL + SOUND:
+        tensors = small_volume(*numbers).integers(dtype)
         tensors.check(f"{family}_backward_weights", "onednn")
+    low = case((4, 5, 4), (1, 7, 1), (1, 2, 1), pads=((0, 3, 0), (0, 0, 0)), inputs=16, outputs=16)
+    low.integers(dtype).check(f"{family}_backward_weights", "onednn")
 
 
 @needs_onednn

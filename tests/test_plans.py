@@ -86,7 +86,8 @@ def test_the_cache_is_bounded(fresh_cache) -> None:
     assert onednn_py.cache_info().size == 3
     onednn_py.convolution(np.ones((1, 14, 2), np.float32), weights)
     assert onednn_py.cache_info().misses == 10
-    onednn_py.set_cache_limit(entries=100, bytes=1)
+    onednn_py.set_cache_limit(entries=np.int64(100), bytes=1)
+    assert onednn_py.cache_info().entries_limit == 100
     assert onednn_py.cache_info().size == 1
     for wrong in (0, -1, 1.5, True, "1"):
         with pytest.raises(AttributeValueError, match="set_cache_limit: bytes"):

@@ -21,7 +21,7 @@ from ..information import get_num_threads, info
 from .bench_figures import save_ratio_figure
 from .extras import require
 from .outputs import check_writable, picture, write_json
-from .problems import add_problem_options, add_suite_option, count, positive, selected_cases
+from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
 from .screen import Screen
 
 __all__ = ["DEFAULT_DIRECTIONS", "add_parser", "default_problems", "run"]
@@ -89,7 +89,10 @@ def add_parser(commands: Any) -> None:
         "--effort", choices=EFFORTS, default=EFFORTS[0], help="of our plans (default: %(default)s)"
     )
     parser.add_argument(
-        "--threads", type=count, metavar="N", help="of everybody (default: what oneDNN takes)"
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="of everybody (default: what oneDNN takes)",
     )
     parser.add_argument(
         "--budget",

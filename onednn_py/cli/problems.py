@@ -11,16 +11,17 @@ from ..benchdnn import Descriptor, parse_descriptor
 from ..benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
 from ..benchdnn.case import Case
 from ..benchmark.suites import SUITES, suite_files
+from ..config import MOST_THREADS
 from ..errors import AttributeValueError
 from ..formats import DATA_FORMATS
 
 __all__ = [
     "add_problem_options",
     "add_suite_option",
-    "count",
     "natural",
     "positive",
     "selected_cases",
+    "thread_count",
 ]
 
 EXAMPLES = {"conv": "mb16ic64ih56oc64oh56kh3ph1", "deconv": "mb16ic64ih28oc32oh56kh4sh2ph1"}
@@ -205,11 +206,13 @@ def natural(text: str) -> int:
     return int(text)
 
 
-def count(text: str) -> int:
-    """Read an integer of at least 1."""
+def thread_count(text: str) -> int:
+    """Read a number of threads."""
     number = natural(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
+    if not 0 < number <= MOST_THREADS:
+        raise argparse.ArgumentTypeError(
+            f"expected an integer from 1 to {MOST_THREADS}, got {text!r}"
+        )
     return number
 
 

@@ -23,7 +23,7 @@ from ..threads import num_threads
 from ..wisdom.files import read
 from .bench import DEFAULT_DIRECTIONS, default_problems
 from .outputs import check_writable, write_json
-from .problems import add_problem_options, add_suite_option, count, positive, selected_cases
+from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -86,7 +86,10 @@ def add_parser(commands: Any) -> None:
     add_suite_option(parser)
     add_problem_options(parser, ",".join(DEFAULT_DIRECTIONS))
     parser.add_argument(
-        "--threads", type=count, metavar="N", help="to measure with (default: what oneDNN takes)"
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="to measure with (default: what oneDNN takes)",
     )
     parser.add_argument(
         "--budget",

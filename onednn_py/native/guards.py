@@ -47,8 +47,8 @@ class Defect:
 # Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
 EXTREME_WINDOW = 2**12
 
-# Kernels up to this depth were right with all strides and pads, on any depth of src.
-LARGEST_SOUND_DEPTH = 3
+# Kernels up to this size were right with all strides and pads, on any size of src.
+LARGEST_SOUND_EXTENT = 3
 
 # Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
 CHANNEL_BLOCK = 16
@@ -93,19 +93,21 @@ def _bf16_weights_without_whole_window(problem: Problem) -> bool:
     )
 
 
-def _shallow_weights(problem: Problem) -> bool:
+def _small_volume_weights(problem: Problem) -> bool:
     """3-D backward weights whose windows leave the padding in front for that behind at once.
 
     The kernel goes along the depth with a count of the planes of a window that lie in src, which
     grows while windows leave the padding in front, and is never made smaller for those that reach
-    into that behind before.
+    into that behind before. One case of the same was found along the height.
     """
-    return (
-        problem.direction is Direction.BACKWARD_WEIGHTS
-        and len(problem.kernel) == 3
-        and problem.pads_begin[0] > 0
-        and effective_kernel(problem.kernel[0], problem.dilations[0]) > LARGEST_SOUND_DEPTH
-        and _lacks_a_whole_window(problem)[0]
+    if problem.direction is not Direction.BACKWARD_WEIGHTS or len(problem.kernel) < 3:
+        return False
+    extents = map(effective_kernel, problem.kernel, problem.dilations)
+    return any(
+        begin > 0 and extent > LARGEST_SOUND_EXTENT and lacks
+        for begin, extent, lacks in zip(
+            problem.pads_begin, extents, _lacks_a_whole_window(problem), strict=True
+        )
     )
 
 
@@ -148,10 +150,10 @@ DEFECTS = (
     ),
     Defect(
         reference="not reported upstream; docs/native.md, seen in v3.2.0",
-        harm="reads and writes beyond the tensors where the depth of src is less than the kernel's:"
-        " wrong gradients or a crash",
+        harm="reads and writes beyond the tensors where a 3-D src is smaller than the kernel: wrong"
+        " gradients or a crash",
         implementation=re.compile(r"(^|\+)jit:avx512"),
-        applies=_shallow_weights,
+        applies=_small_volume_weights,
     ),
     Defect(
         reference="pytorch/pytorch#120982",
