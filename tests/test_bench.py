@@ -248,10 +248,11 @@ class TestCommand:
         ("arguments", "message"),
         [
             (("--conv", "ic4oc4"), "no spatial axis"),
+            (("--deconv",), "--deconv: no descriptor, and no --batch behind it"),
             (("--conv", "mb0ic4ih6oc8kh3"), "no problem to time"),
             (("--json=missing/folder/a.json",), "cannot be written"),
         ],
-        ids=["descriptor", "empty", "file"],
+        ids=["descriptor", "nothing", "empty", "file"],
     )
     def test_errors_before_anything_runs(
         self, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]

@@ -196,6 +196,7 @@ def test_batch_file(tmp_path: Path) -> None:
         ("--mb=-1", "batch:1: --mb=-1: expected integers"),
         ("--batch=nowhere", "batch:1: nowhere: cannot be read"),
         ("--batch=batch", "includes itself"),
+        ('ic8iw9oc8kw3n"a name"', 'batch:1: ic8iw9oc8kw3n"a: a name has no white space'),
     ],
 )
 def test_batch_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:

@@ -141,6 +141,8 @@ class _Reader:
 
     def _take(self, word: str, path: Path) -> None:
         if not word.startswith("--"):
+            if word.count('"') == 1 and word[-1] != '"':
+                raise AttributeValueError(f"{word}: a name has no white space, which ends a word")
             descriptor = parse_descriptor(word, transposed=self.transposed)
             for minibatch in self.options.minibatches:
                 self.problems.append(

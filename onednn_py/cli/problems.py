@@ -107,8 +107,11 @@ def selected_cases(
     Raises
     ------
     AttributeValueError
-        Naming the descriptor, or file and line, and what is wrong there.
+        Naming the descriptor, or file and line, and what is wrong there; or the operation that
+        was named for nothing.
     """
+    if not arguments.sources and (operation := getattr(arguments, "operation", None)):
+        raise AttributeValueError(f"--{operation}: no descriptor, and no --batch behind it")
     problems = [] if arguments.sources else [BatchProblem(one) for one in default]
     notes: list[str] = []
     for operation, kind, text in arguments.sources:
