@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cases import CURATED, OPERATIONS, Case
@@ -15,6 +16,7 @@ from test_arrays import crop
 from ways import FORMATS, NETWORKS, LaidOut, Way
 
 import onednn_py
+from onednn_py import calls
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
 from onednn_py.dispatch import plan_jobs
@@ -26,7 +28,7 @@ from onednn_py.native.formulations import formulate
 from onednn_py.native.heuristics import Wish
 from onednn_py.native.plan import NativePlan
 from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import part_of
+from onednn_py.native.selection import candidates, part_of
 from onednn_py.problem import Choice, Problem
 
 GEOMETRIES = {
@@ -78,8 +80,6 @@ def test_in_half_precision(name: str, operation: str, dtype: str) -> None:
     parts = [part for part in way.parts() if part.choice.pieces > 1]
     assert parts
     for part in parts:
-        # Sums of products are never rounded on their way.
-        assert part.choice.compute_dtype == "f32" or not operation.endswith("weights")
         way.check(NativePlan(runtime(), part))
 
 
@@ -106,11 +106,36 @@ def test_images_that_are_no_blocks_of_memory(operation: str, dtype: str, form: A
 
 
 @needs_onednn
-def test_sums_in_bfloat16_have_no_pieces() -> None:
-    way = Way(of_images(CURATED["2d"], 4).integers("bf16"), "convolution_backward_weights", "NCX")
-    assert formulate(way.problem, "bf16") is not None
-    assert formulate(way.problem, "bf16", pieces=2) is None
-    assert formulate(way.problem, "f32", pieces=2) is not None
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+def test_sums_over_pieces_are_not_rounded(family: str, data_format: str) -> None:
+    """Every image gives 1, behind a first one of 256, to which bfloat16 cannot add 1."""
+    images = 9
+    src = np.ones((images, 16, 4, 4), ml_dtypes.bfloat16)
+    dst = np.zeros((images, 16, 4, 4), ml_dtypes.bfloat16)
+    dst[:, :, 1, 1] = 1
+    dst[0, :, 1, 1] = 256
+    if data_format == "NXC":
+        src, dst = (np.ascontiguousarray(np.moveaxis(one, 1, -1)) for one in (src, dst))
+    plan = onednn_py.plan(
+        getattr(onednn_py, f"{family}_backward_weights"), src, dst, (16, 16, 1, 1), bias=True,
+        data_format=data_format, weights_format="OIX" if family == "convolution" else "IOX",
+        backend="onednn",
+    )  # fmt: skip
+    (job,) = plan._bound.jobs
+    checked = 0
+    for part in candidates(runtime(), job.problem):
+        part = part_of(runtime(), job.problem, Wish(replace(part.choice, pieces=images)))
+        if part is None or part.choice.compute_dtype != "bf16":
+            continue
+        results = [np.empty(view.shape, ml_dtypes.bfloat16) for view in plan._task.results.values()]
+        native = NativePlan(runtime(), part)
+        inputs = dict(zip(plan._task.inputs, (src, dst), strict=True))
+        calls.run(plan._task, inputs, results, calls.settings(), native.execute)
+        for result in results:
+            np.testing.assert_array_equal(result.astype(np.float32), 264)
+        checked += 1
+    assert checked
 
 
 @needs_onednn

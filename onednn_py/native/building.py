@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..problem import Problem
 from .conversions import Converted
 from .descriptors import EXECUTION_ARGUMENTS, QUERIES, user_desc
 from .execute import Buffer, Layout, Program, Step
@@ -17,14 +16,12 @@ __all__ = ["Builder"]
 
 
 class _Reorder(NamedTuple):
-    """A reorder of a result, to follow the primitives."""
+    """A reorder of a result, or its addition to what is there, to follow the primitives."""
 
     name: str
-    source: Handle
-    source_index: int
-    target: Handle
-    target_index: int
-    adds: bool
+    source: int
+    target: int
+    adds: bool = False
 
 
 class Builder:
@@ -39,7 +36,7 @@ class Builder:
         self._steps: list[Step] = []
         self._layout = Layout()
         self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
-        self._inner: dict[tuple[int, str], int] = {}
+        self._inner: dict[Hashable, int] = {}
         self._brought: list[tuple[str, int, Handle, Handle, int]] = []
         self.converted: list[Converted] = []
         self.reordered: list[str] = []
@@ -52,7 +49,7 @@ class Builder:
             for place, part in enumerate(parts):
                 after += self._add(place, part)
             for reorder in after:
-                self._reorder_out(reorder)
+                self._reorder(reorder)
 
     def program(self, threads: tuple[int, int] | None) -> Program:
         """Return the steps; scratchpads share one place, since one step runs at a time."""
@@ -76,6 +73,7 @@ class Builder:
         results = part.results
         arguments: list[tuple[int, int]] = []
         after: list[_Reorder] = []
+        last: list[_Reorder] = []
         for role, argument in EXECUTION_ARGUMENTS[problem.direction].items():
             if getattr(problem, role) is None:
                 continue
@@ -83,7 +81,7 @@ class Builder:
             is_result = name in results
             is_cut = formulation.is_cut(role)
             user = user_desc(api, problem, role)
-            wanted = self._wanted(part.descriptor, problem, role)
+            wanted = self._wanted(part, role)
             self.layouts[name] = api.layout_name(wanted)
             operand = self._operand(name)
             which = number if is_cut else 0
@@ -98,13 +96,20 @@ class Builder:
                 is_other = not api.equal(user, wanted)
                 if is_other:
                     self.reordered.append(name)
-                if is_other or is_sum:
+                if is_sum:
+                    total = self._inner_buffer((place, role), wanted) if is_other else index
+                    if is_other and number == formulation.pieces - 1:
+                        last.append(_Reorder(name, total, index))
+                    index = total
+                    if number:
+                        index = self._inner_buffer((place, role, "piece"), wanted)
+                        after.append(_Reorder(name, index, total, adds=True))
+                elif is_other:
                     inner = self._inner_buffer((place, role), wanted)
                     if is_result:
-                        adds = is_sum and number > 0
-                        after.append(_Reorder(name, wanted, inner, user, index, adds))
+                        after.append(_Reorder(name, inner, index))
                     else:
-                        self._reorder_in(name, user, index, wanted, inner, operand)
+                        self._reorder(_Reorder(name, index, inner), operand)
                     index = inner
                 if not is_result:
                     self._brought.append((name, which, user, wanted, index))
@@ -115,7 +120,7 @@ class Builder:
                 self._operand(part.name(role))
         key = ("part", place)
         self._step(key, part.choice.implementation, lambda: part.descriptor, arguments)
-        return after
+        return after + last
 
     def _operand(self, name: str) -> int:
         if name not in self.operands:
@@ -142,37 +147,33 @@ class Builder:
             self._layout.add(one.nbytes)
             self.converted.append(one)
 
-    def _wanted(self, descriptor: Handle, problem: Problem, role: str) -> Handle:
-        api = self._api
+    def _wanted(self, part: Part, role: str) -> Handle:
+        api, problem = self._api, part.formulation.piece
         if problem.bias is not None and role == "bias":
-            return api.strided_desc(problem.bias.shape, problem.dtype, (1,))
+            return api.strided_desc(problem.bias.shape, part.formulation.dtype(role), (1,))
         query = QUERIES[problem.direction][role]
-        return api.clone_desc(api.desc_of(descriptor, query))
+        return api.clone_desc(api.desc_of(part.descriptor, query))
 
     def _buffer(self, buffer: Buffer) -> int:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
-    def _inner_buffer(self, key: tuple[int, str], wanted: Handle) -> int:
+    def _inner_buffer(self, key: Hashable, wanted: Handle) -> int:
         """Return the place in the workspace of a tensor in a primitive's own layout."""
         if key not in self._inner:
             offset = self._layout.add(self._api.nbytes(wanted))
             self._inner[key] = self._buffer(Buffer(wanted, offset=offset))
         return self._inner[key]
 
-    def _reorder_in(
-        self, name: str, user: Handle, index: int, wanted: Handle, inner: int, operand: int
-    ) -> None:
-        lib = self._api.lib
-        arguments = [(lib.DNNL_ARG_SRC, index), (lib.DNNL_ARG_DST, inner)]
-        make = partial(self._api.reorder_desc, user, wanted)
-        self._step(("in", inner), f"reorder of {name}", make, arguments, operand)
-
-    def _reorder_out(self, one: _Reorder) -> None:
-        lib = self._api.lib
-        arguments = [(lib.DNNL_ARG_SRC, one.source_index), (lib.DNNL_ARG_DST, one.target_index)]
-        make = partial(self._api.reorder_desc, one.source, one.target, adds=one.adds)
-        self._step(("out", one.source_index, one.adds), f"reorder of {one.name}", make, arguments)
+    def _reorder(self, one: _Reorder, brings: int | None = None) -> None:
+        """Add a reorder; those with the inner buffers in common share a primitive."""
+        api, buffers = self._api, self._buffers
+        source, target = (buffers[index] for index in (one.source, one.target))
+        inner = one.target if brings is not None else one.source
+        arguments = [(api.lib.DNNL_ARG_SRC, one.source), (api.lib.DNNL_ARG_DST, one.target)]
+        make = partial(api.reorder_desc, source.desc, target.desc, adds=one.adds)
+        name = f"{'sum' if one.adds else 'reorder'} of {one.name}"
+        self._step((inner, brings is None, one.adds), name, make, arguments, brings)
 
     def _step(
         self,

@@ -49,14 +49,14 @@ def _numbers(problem: Problem, role: str) -> tuple[tuple[int, ...], tuple[int, .
     return layout.shape, layout.strides
 
 
-def user_desc(api: Api, problem: Problem, role: str) -> Handle:
-    """Memory descriptor of the tensor where it lies, by its strides."""
+def user_desc(api: Api, problem: Problem, role: str, dtype: str = "") -> Handle:
+    """Memory descriptor of the tensor where it lies, by its strides; of another type perhaps."""
     shape, strides = _numbers(problem, role)
-    return api.strided_desc(shape, problem.dtype, strides)
+    return api.strided_desc(shape, dtype or problem.dtype, strides)
 
 
 def implementations(
-    api: Api, problem: Problem, activations: str = "any", weights: str = "any"
+    api: Api, problem: Problem, activations: str = "any", weights: str = "any", sums: str = ""
 ) -> Iterator[tuple[Handle, str]]:
     """Yield a primitive descriptor at each implementation that may run, best first.
 
@@ -69,6 +69,8 @@ def implementations(
     problem : Problem
     activations, weights : str
         Memory layouts, as in `Choice`.
+    sums : str, optional
+        Data type of a weights gradient and its bias, where it is not the problem's.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def implementations(
     """
     roles_of_convolution = problem.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
-    descriptor, hint = _primitive_desc(api, problem, activations, weights)
+    descriptor, hint = _primitive_desc(api, problem, activations, weights, sums)
     while True:
         name = api.implementation(descriptor)
         if forbidden(name, roles_of_convolution, api.library.version) is None:
@@ -87,27 +89,23 @@ def implementations(
     del hint
 
 
-def _desc(api: Api, problem: Problem, role: str, place: str) -> Handle:
+def _desc(api: Api, problem: Problem, role: str, place: str, dtype: str = "") -> Handle:
     if place == "any":
-        return api.any_desc(_numbers(problem, role)[0], problem.dtype)
+        return api.any_desc(_numbers(problem, role)[0], dtype or problem.dtype)
     if place == "given":
-        return user_desc(api, problem, role)
+        return user_desc(api, problem, role, dtype)
     layout: TensorLayout = getattr(problem, role)
     return api.strided_desc(layout.shape, problem.dtype, layout.channels(place).strides)
 
 
 def _primitive_desc(
-    api: Api, problem: Problem, activations: str, weights: str
+    api: Api, problem: Problem, activations: str, weights: str, sums: str
 ) -> tuple[Handle, Handle]:
     """Return the primitive descriptor and the forward hint that it refers to."""
     lib, null = api.lib, api.ffi.NULL
     family = "deconvolution" if problem.transposed else "convolution"
     algorithm = getattr(lib, f"dnnl_{family}_direct")
     places = {"src": activations, "weights": weights, "dst": activations}
-    bias = null
-    if problem.bias is not None:
-        # Implementations take a dense bias only, whatever the strides of the caller's.
-        bias = api.strided_desc(problem.bias.shape, problem.dtype, (1,))
     geometry: list[Any] = [
         api.dims(problem.strides),
         api.dims([dilation - 1 for dilation in problem.dilations]),
@@ -116,9 +114,16 @@ def _primitive_desc(
     ]
     mode = problem.fpmath_mode
 
+    def bias(dtype: str) -> Handle:
+        if problem.bias is None:
+            return null
+        # Implementations take a dense bias only, whatever the strides of the caller's.
+        return api.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
+
     def forward(places: dict[str, str]) -> Handle:
         src, weights, dst = (_desc(api, problem, role, place) for role, place in places.items())
-        arguments = (lib.dnnl_forward_training, algorithm, src, weights, bias, dst, *geometry)
+        tensors = (src, weights, bias(problem.dtype), dst)
+        arguments = (lib.dnnl_forward_training, algorithm, *tensors, *geometry)
         return api.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
 
     if problem.direction is Direction.FORWARD:
@@ -126,10 +131,13 @@ def _primitive_desc(
         return made, made
     # A forward implementation of the same layouts need not exist; the hint is not run.
     hint = forward(dict.fromkeys(places, "any"))
-    src, weights_desc, dst = (_desc(api, problem, role, place) for role, place in places.items())
-    tensors = [src, weights_desc, dst]
-    if problem.direction is Direction.BACKWARD_WEIGHTS:
-        tensors.insert(2, bias)
+    is_sum = problem.direction is Direction.BACKWARD_WEIGHTS
+    tensors = [
+        _desc(api, problem, role, place, sums if is_sum and role == "weights" else "")
+        for role, place in places.items()
+    ]
+    if is_sum:
+        tensors.insert(2, bias(sums))
     made = api.primitive_desc(
         f"{family}_{problem.direction.value}",
         algorithm,

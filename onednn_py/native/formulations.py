@@ -70,6 +70,15 @@ class Formulation:
     def needs_preparation(self) -> bool:
         return self.bias_apart or self.is_partial
 
+    def dtype(self, role: str) -> str:
+        """Data type of what the primitive reads or writes.
+
+        Sums over the minibatch that pieces add up are stored between them, which bfloat16 would
+        round.
+        """
+        sums = self.pieces > 1 and self.problem.direction is Direction.BACKWARD_WEIGHTS
+        return "f32" if sums and role in ("weights", "bias") else self.problem.dtype
+
     def is_cut(self, role: str) -> bool:
         """Whether each piece has its own part of a tensor of ``problem``."""
         return self.pieces > 1 and role in ("src", "dst")
@@ -149,15 +158,11 @@ def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
 
 
 def _piece(problem: Problem, pieces: int) -> Problem | None:
-    """Return the problem on one of equal parts of the minibatch, None if there are none.
-
-    Sums over the minibatch are added up where they are stored, which bfloat16 would round.
-    """
+    """Return the problem on one of equal parts of the minibatch, None if there are none."""
     if pieces == 1:
         return problem
     images = problem.src.shape[0]
-    sums = problem.direction is Direction.BACKWARD_WEIGHTS
-    if pieces < 1 or images % pieces or (sums and problem.dtype != "f32"):
+    if pieces < 1 or images % pieces:
         return None
     src, dst = (
         TensorLayout((images // pieces, *layout.shape[1:]), layout.strides)

@@ -102,7 +102,9 @@ def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
     if formulation is None:
         return
     try:
-        found = implementations(api, formulation.piece, choice.activations, choice.weights)
+        layouts = choice.activations, choice.weights
+        sums = formulation.dtype("weights")
+        found = implementations(api, formulation.piece, *layouts, sums)
         for descriptor, name in found:
             if not _is_out_of_proportion(api, descriptor, problem):
                 decided = replace(choice, implementation=name, reference=is_reference(name))
