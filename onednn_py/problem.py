@@ -218,8 +218,10 @@ class Choice:
         1 for a problem that is over before a second thread has begun; 0 for the threads
         that the call has.
     pieces : int
-        Equal parts of the minibatch that are computed one after the other, so that what
-        is reordered is still in the caches when the primitive reads it.
+        In how many the problem is computed, one after the other: so that what is reordered
+        is still in the caches when the primitive reads it, or takes less memory.
+    cut : str
+        Into pieces of what, a key of `native.cutting.CUTS`.
     """
 
     compute_dtype: str
@@ -230,6 +232,7 @@ class Choice:
     reference: bool = False
     threads: int = 0
     pieces: int = 1
+    cut: str = "images"
 
     def as_dict(self) -> dict[str, str | bool | int]:
         """Return the fields by name, as JSON can hold them."""

@@ -213,7 +213,7 @@ def _every_half() -> Array:
 
 def _widen_halves(target: Array, values: Array, room: _Room) -> None:
     bits = values.view(np.uint16)
-    if bits.flags.c_contiguous and target.flags.c_contiguous:
+    if target.flags.c_contiguous and bits.strides[-1] == bits.itemsize:
         _widen_dense(target, bits)
         return
     dense, wide = room.shorts(bits), room.words(0, bits).view(np.float32)
@@ -226,7 +226,9 @@ def _widen_dense(wide: Array, bits: Array) -> None:
     signed = bits.view(np.int16)
     if signed.max() >= INFINITY or bits.max() >= MINUS_INFINITY or not _keeps_subnormals():
         # Nothing is beyond the table's end; the default mode would copy the result once more.
-        np.take(_every_half(), bits.ravel("K"), out=wide.ravel("K"), mode="wrap")
+        if not wide.flags.c_contiguous:
+            bits, wide = bits.ravel("K"), wide.ravel("K")
+        np.take(_every_half(), bits, out=wide, mode="wrap")
         return
     words = wide.view(np.int32)
     np.copyto(words, signed)

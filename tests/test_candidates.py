@@ -139,6 +139,8 @@ def test_nothing_forbidden_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> No
         {"pieces": -1},
         {"pieces": 3},
         {"pieces": 2**40},
+        {"pieces": 2**40, "cut": "rows"},
+        {"cut": "columns"},
     ],
     ids=str,
 )

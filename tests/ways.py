@@ -117,15 +117,17 @@ class LaidOut(Way):
 def assert_apart(plan: NativePlan) -> None:
     """Fail if what a plan keeps in its workspace overlaps, or ends behind it."""
     program, api = plan.program, plan.api
-    taken = {(one.offset, one.offset + one.nbytes) for one in plan._converted}
+    taken = [(one.offset, one.nbytes) for one in plan._converted]
     for buffer in program.buffers:
         if buffer.operand is None:
-            taken.add((buffer.offset, buffer.offset + api.nbytes(buffer.desc)))
-    # Scratchpads share one place behind all others: one step runs at a time.
-    scratch = max(begin for begin, _ in taken) if plan.scratchpad_bytes else None
-    spans = sorted(span for span in taken if span[0] != scratch)
-    ends = [end for _, end in spans]
-    assert all(end <= begin for end, (begin, _) in zip(ends, spans[1:], strict=False)), spans
-    assert max((end for _, end in taken), default=0) <= plan.workspace_bytes
-    if scratch is not None:
-        assert max(ends, default=0) <= scratch
+            taken.append((buffer.offset, api.nbytes(buffer.desc)))
+    # One piece after the other uses a place, and one scratchpad that behind all others.
+    spans: dict[int, int] = {}
+    for begin, nbytes in sorted(taken):
+        spans[begin] = max(spans.get(begin, 0), begin + nbytes)
+    begins, ends = list(spans), list(spans.values())
+    assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False)), spans
+    assert max(ends, default=0) <= plan.workspace_bytes
+    # Each tensor has a place of its own.
+    kinds = {(one.name, one.role) for one in plan._converted}
+    assert len({one.offset for one in plan._converted}) == len(kinds)

@@ -24,10 +24,29 @@ class _Reorder(NamedTuple):
     adds: bool = False
 
 
+class _Tensor(NamedTuple):
+    """A tensor of a piece.
+
+    ``user`` and ``wanted`` describe it as the caller has it and as the primitive takes it;
+    ``kind`` is the piece's where the tensor is cut, otherwise 0.
+    """
+
+    part: Part
+    role: str
+    name: str
+    user: Handle
+    wanted: Handle
+    place: tuple[int, str]
+    kind: int
+
+    def is_reordered(self, api: Api) -> bool:
+        return not api.equal(self.user, self.wanted)
+
+
 class Builder:
     """Collects buffers and steps: reorders in, the primitives, reorders out, piece by piece.
 
-    All pieces use the same primitives, and the same workspace.
+    All pieces use the same workspace, and pieces of the same kind the same primitives.
     """
 
     def __init__(self, api: Api, parts: Sequence[Part]) -> None:
@@ -36,15 +55,16 @@ class Builder:
         self._steps: list[Step] = []
         self._layout = Layout()
         self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
+        self._places: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
-        self._brought: list[tuple[str, int, Handle, Handle, int]] = []
+        self._brought: list[tuple[int, _Tensor, int]] = []
         self.converted: list[Converted] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
         self._piece = 0  # whose steps are being added
-        for self._piece in range(parts[0].choice.pieces):
+        for self._piece in range(len(parts[0].formulation.pieces)):
             after: list[_Reorder] = []
             for place, part in enumerate(parts):
                 after += self._add(place, part)
@@ -68,102 +88,133 @@ class Builder:
 
     def _add(self, place: int, part: Part) -> list[_Reorder]:
         """Add the steps of one piece of a part; return what is to follow those of all parts."""
-        api, formulation, number = self._api, part.formulation, self._piece
-        problem, asked = formulation.piece, formulation.asked
-        results = part.results
+        formulation = part.formulation
+        problem = formulation.pieces[self._piece].problem
+        kind = formulation.kinds.index(problem)
         arguments: list[tuple[int, int]] = []
         after: list[_Reorder] = []
-        last: list[_Reorder] = []
         for role, argument in EXECUTION_ARGUMENTS[problem.direction].items():
             if getattr(problem, role) is None:
                 continue
-            name = part.name(formulation.roles[role])
-            is_result = name in results
-            is_cut = formulation.is_cut(role)
-            user = user_desc(api, problem, role)
-            wanted = self._wanted(part, role)
-            self.layouts[name] = api.layout_name(wanted)
-            operand = self._operand(name)
-            which = number if is_cut else 0
-            index = None if is_result else self._found(name, which, user, wanted)
-            if index is None:
-                offset = formulation.offset(role, number)
-                if problem.dtype != asked.dtype:
-                    self._convert(part, role, is_result)
-                    offset = 0
-                index = self._buffer(Buffer(user, operand, offset))
-                is_sum = is_result and not is_cut and formulation.pieces > 1
-                is_other = not api.equal(user, wanted)
-                if is_other:
-                    self.reordered.append(name)
-                if is_sum:
-                    total = self._inner_buffer((place, role), wanted) if is_other else index
-                    if is_other and number == formulation.pieces - 1:
-                        last.append(_Reorder(name, total, index))
-                    index = total
-                    if number:
-                        index = self._inner_buffer((place, role, "piece"), wanted)
-                        after.append(_Reorder(name, index, total, adds=True))
-                elif is_other:
-                    inner = self._inner_buffer((place, role), wanted)
-                    if is_result:
-                        after.append(_Reorder(name, inner, index))
-                    else:
-                        self._reorder(_Reorder(name, index, inner), operand)
-                    index = inner
-                if not is_result:
-                    self._brought.append((name, which, user, wanted, index))
-            arguments.append((getattr(api.lib, f"DNNL_ARG_{argument}"), index))
+            one = self._tensor(place, part, role, kind)
+            self.layouts[one.name] = self._api.layout_name(one.wanted)
+            if one.name in part.results:
+                index, reorders = self._result(one)
+                after += reorders
+            else:
+                index = self._input(one)
+            arguments.append((getattr(self._api.lib, f"DNNL_ARG_{argument}"), index))
         # The bias gradient may be NumPy's business alone.
         for role in ("src", "weights", "bias", "dst"):
-            if getattr(asked, role) is not None:
+            if getattr(formulation.asked, role) is not None:
                 self._operand(part.name(role))
-        key = ("part", place)
-        self._step(key, part.choice.implementation, lambda: part.descriptor, arguments)
-        return after + last
+        descriptor = part.descriptors[kind]
+        key = ("part", place, kind)
+        self._step(key, part.choice.implementation, lambda: descriptor, arguments)
+        return after
+
+    def _tensor(self, place: int, part: Part, role: str, kind: int) -> _Tensor:
+        formulation = part.formulation
+        return _Tensor(
+            part,
+            role,
+            part.name(formulation.roles[role]),
+            user_desc(self._api, formulation.pieces[self._piece].problem, role),
+            self._wanted(part, role, kind),
+            (place, role),
+            kind if formulation.is_cut(role) else 0,
+        )
+
+    def _input(self, one: _Tensor) -> int:
+        """Return the buffer that the primitive reads, having added what brings it there."""
+        which = self._piece if one.part.formulation.is_cut(one.role) else 0
+        index = self._found(one, which)
+        if index is None:
+            index = self._users_own(one)
+            if one.is_reordered(self._api):
+                self.reordered.append(one.name)
+                inner = self._inner_buffer(one)
+                self._reorder(_Reorder(one.name, index, inner), self._operand(one.name))
+                index = inner
+            self._brought.append((which, one, index))
+        return index
+
+    def _result(self, one: _Tensor) -> tuple[int, list[_Reorder]]:
+        """Return the buffer that the primitive writes, and what takes it from there."""
+        index = self._users_own(one)
+        is_reordered = one.is_reordered(self._api)
+        if is_reordered:
+            self.reordered.append(one.name)
+        total = self._inner_buffer(one) if is_reordered else index
+        out = [_Reorder(one.name, total, index)] if is_reordered else []
+        formulation = one.part.formulation
+        if not formulation.is_sum(one.role):
+            return total, out
+        if self._piece < len(formulation.pieces) - 1:
+            out = []
+        if not self._piece:
+            return total, out
+        more = self._inner_buffer(one, "to add")
+        return more, [_Reorder(one.name, more, total, adds=True), *out]
+
+    def _users_own(self, one: _Tensor) -> int:
+        """Return the buffer of a tensor as the caller has it, or its copy in another type."""
+        formulation = one.part.formulation
+        operand, offset = self._operand(one.name), formulation.offset(one.role, self._piece)
+        if formulation.problem.dtype != formulation.asked.dtype:
+            converted = Converted(
+                one.part, one.role, self._layout.nbytes, one.name in one.part.results
+            )
+            if all(other.name != one.name for other in self.converted):
+                self._layout.add(converted.nbytes)
+                self.converted.append(converted)
+            offset = 0
+        return self._buffer(Buffer(one.user, operand, offset))
 
     def _operand(self, name: str) -> int:
         if name not in self.operands:
             self.operands.append(name)
         return self.operands.index(name)
 
-    def _found(self, name: str, which: int, user: Handle, wanted: Handle) -> int | None:
+    def _found(self, one: _Tensor, which: int) -> int | None:
         """Return the buffer of an input that is there in the same layout.
 
         From an earlier part, or for a tensor that is not cut from an earlier piece.
         """
-        for other, other_which, other_user, other_wanted, index in self._brought:
+        for other_which, other, index in self._brought:
             if (
-                (other, other_which) == (name, which)
-                and self._api.equal(user, other_user)
-                and self._api.equal(wanted, other_wanted)
+                (other.name, other_which) == (one.name, which)
+                and self._api.equal(one.user, other.user)
+                and self._api.equal(one.wanted, other.wanted)
             ):
                 return index
         return None
 
-    def _convert(self, part: Part, role: str, is_result: bool) -> None:
-        one = Converted(part, role, self._layout.nbytes, is_result)
-        if all(other.name != one.name for other in self.converted):
-            self._layout.add(one.nbytes)
-            self.converted.append(one)
-
-    def _wanted(self, part: Part, role: str) -> Handle:
-        api, problem = self._api, part.formulation.piece
+    def _wanted(self, part: Part, role: str, kind: int) -> Handle:
+        api, problem = self._api, part.formulation.kinds[kind]
         if problem.bias is not None and role == "bias":
             return api.strided_desc(problem.bias.shape, part.formulation.dtype(role), (1,))
         query = QUERIES[problem.direction][role]
-        return api.clone_desc(api.desc_of(part.descriptor, query))
+        return api.clone_desc(api.desc_of(part.descriptors[kind], query))
 
     def _buffer(self, buffer: Buffer) -> int:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
-    def _inner_buffer(self, key: Hashable, wanted: Handle) -> int:
-        """Return the place in the workspace of a tensor in a primitive's own layout."""
-        if key not in self._inner:
-            offset = self._layout.add(self._api.nbytes(wanted))
-            self._inner[key] = self._buffer(Buffer(wanted, offset=offset))
-        return self._inner[key]
+    def _inner_buffer(self, one: _Tensor, use: str = "") -> int:
+        """Return the place in the workspace of a tensor in a primitive's own layout.
+
+        One place for all kinds of pieces, where the largest has room.
+        """
+        key = (one.place, use)
+        if key not in self._places:
+            kinds = range(len(one.part.formulation.kinds))
+            descs = [self._wanted(one.part, one.role, kind) for kind in kinds]
+            self._places[key] = self._layout.add(max(map(self._api.nbytes, descs)))
+        if (key, one.kind) not in self._inner:
+            buffer = Buffer(one.wanted, offset=self._places[key])
+            self._inner[key, one.kind] = self._buffer(buffer)
+        return self._inner[key, one.kind]
 
     def _reorder(self, one: _Reorder, brings: int | None = None) -> None:
         """Add a reorder; those with the inner buffers in common share a primitive."""

@@ -39,15 +39,18 @@ class Converted:
     def is_cut(self) -> bool:
         return self.part.formulation.is_cut(self.role)
 
-    @property
-    def layout(self) -> TensorLayout:
+    def layout(self, piece: int = 0) -> TensorLayout:
         """Shape and strides of the copy."""
-        layout: TensorLayout = getattr(self.part.formulation.piece, self.role)
+        layout: TensorLayout = getattr(self.part.formulation.pieces[piece].problem, self.role)
         return layout
 
     @property
     def nbytes(self) -> int:
-        return self.layout.extent * self.dtype.itemsize
+        """Bytes of the largest copy."""
+        extents: list[int] = [
+            getattr(kind, self.role).extent for kind in self.part.formulation.kinds
+        ]
+        return max(extents) * self.dtype.itemsize
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -56,12 +59,11 @@ class Converted:
     def seen(self, array: Array, piece: int = 0) -> Array:
         """Return the caller's elements that are copied for a piece, in the order of `view`."""
         seen = self.part.formulation.seen(self.role, array)
-        if not self.is_cut:
-            return seen
-        images = self.layout.shape[0]
-        return seen[piece * images : (piece + 1) * images]
+        begin = self.part.formulation.pieces[piece].begins[self.role]
+        shape = self.layout(piece).shape
+        return seen[tuple(slice(b, b + n) for b, n in zip(begin, shape, strict=True))]
 
-    def view(self, block: npt.NDArray[Any], offset: int | None = None) -> Array:
+    def view(self, block: npt.NDArray[Any], offset: int | None = None, piece: int = 0) -> Array:
         """Return the copy as an array, in a workspace or elsewhere.
 
         Raises
@@ -69,7 +71,7 @@ class Converted:
         ValueError
             If the copy would end behind the block.
         """
-        dtype, layout = self.dtype, self.layout
+        dtype, layout = self.dtype, self.layout(piece)
         strides = tuple(stride * dtype.itemsize for stride in layout.strides)
         place = self.offset if offset is None else offset
         return np.ndarray(layout.shape, dtype, block, place, strides)
@@ -101,10 +103,12 @@ class Conversions:
         """Widen what a piece reads; what all pieces read, for the first one."""
         for one in self._converted:
             if not one.is_result and (one.is_cut or piece == 0):
-                widen_into(one.view(self._block), one.seen(self._tensors[one.name], piece))
+                source = one.seen(self._tensors[one.name], piece)
+                widen_into(one.view(self._block, piece=piece), source)
 
     def after(self, piece: int, *, is_last: bool) -> None:
         """Round what a piece has written; a sum over all pieces, after the last one."""
         for one in self._converted:
             if one.is_result and (one.is_cut or is_last):
-                round_into(one.seen(self._tensors[one.name], piece), one.view(self._block))
+                target = one.seen(self._tensors[one.name], piece)
+                round_into(target, one.view(self._block, piece=piece))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..arrays import DTYPES
 from ..problem import Direction, Problem, TensorLayout
 from ..rounding import sum_into_bias
+from .cutting import Piece, cut_up
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
@@ -29,10 +30,8 @@ class Formulation:
     Attributes
     ----------
     asked, problem : Problem
-    piece : Problem
-        What one execution of the primitive computes: ``problem`` on a part of the minibatch.
-    pieces : int
-        How many of them make ``problem``.
+    pieces : tuple of Piece
+        What the executions of the primitives compute: ``problem``, or all parts of it.
     roles : dict
         For each role of ``problem``, the role of the tensor in ``asked``.
     window : tuple of slice
@@ -44,8 +43,7 @@ class Formulation:
 
     asked: Problem
     problem: Problem
-    piece: Problem
-    pieces: int
+    pieces: tuple[Piece, ...]
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
@@ -73,23 +71,35 @@ class Formulation:
     def dtype(self, role: str) -> str:
         """Data type of what the primitive reads or writes.
 
-        Sums over the minibatch that pieces add up are stored between them, which bfloat16 would
-        round.
+        Sums that pieces add up are stored between them, which bfloat16 would round.
         """
-        sums = self.pieces > 1 and self.problem.direction is Direction.BACKWARD_WEIGHTS
-        return "f32" if sums and role in ("weights", "bias") else self.problem.dtype
+        return "f32" if self.is_sum(role) else self.problem.dtype
+
+    def is_sum(self, role: str) -> bool:
+        """Whether pieces add up what they write."""
+        results = {self.problem.result_name}
+        if self.problem.direction is Direction.BACKWARD_WEIGHTS:
+            results.add("bias")
+        return len(self.pieces) > 1 and role in results and not self.is_cut(role)
+
+    @property
+    def kinds(self) -> tuple[Problem, ...]:
+        """The different problems among the pieces, each of which has a primitive."""
+        return tuple(dict.fromkeys(piece.problem for piece in self.pieces))
 
     def is_cut(self, role: str) -> bool:
         """Whether each piece has its own part of a tensor of ``problem``."""
-        return self.pieces > 1 and role in ("src", "dst")
+        whole: TensorLayout | None = getattr(self.problem, role)
+        if whole is None:
+            return False
+        return any(getattr(piece.problem, role).shape != whole.shape for piece in self.pieces)
 
     def offset(self, role: str, number: int) -> int:
         """Bytes from the first element of a tensor of ``problem`` to that of a piece."""
-        if not self.is_cut(role):
-            return 0
         layout: TensorLayout = getattr(self.problem, role)
-        images: int = getattr(self.piece, role).shape[0]
-        return number * images * layout.strides[0] * DTYPES[self.problem.dtype].itemsize
+        begin = self.pieces[number].begins[role]
+        elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
+        return elements * DTYPES[self.problem.dtype].itemsize
 
     def prepare(self, tensors: Mapping[str, Array]) -> None:
         """Do the part of the work that the primitive does not."""
@@ -157,22 +167,22 @@ def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
     return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
 
 
-def _piece(problem: Problem, pieces: int) -> Problem | None:
-    """Return the problem on one of equal parts of the minibatch, None if there are none."""
-    if pieces == 1:
-        return problem
-    images = problem.src.shape[0]
-    if pieces < 1 or images % pieces:
-        return None
-    src, dst = (
-        TensorLayout((images // pieces, *layout.shape[1:]), layout.strides)
-        for layout in (problem.src, problem.dst)
-    )
-    return replace(problem, src=src, dst=dst)
+def _dense(problem: Problem, dtype: str) -> Problem:
+    """Return a problem of another data type on copies without gaps."""
+    layouts = {
+        role: layout.dense()
+        for role in ("src", "weights", "dst", "bias")
+        if (layout := getattr(problem, role)) is not None
+    }
+    return replace(problem, dtype=dtype, **layouts)
 
 
 def formulate(
-    asked: Problem, compute_dtype: str, formulation: str = "direct", pieces: int = 1
+    asked: Problem,
+    compute_dtype: str,
+    formulation: str = "direct",
+    pieces: int = 1,
+    cut: str = "images",
 ) -> Formulation | None:
     """Return ``asked`` in a form that oneDNN's primitives take, None if there is no such form.
 
@@ -183,7 +193,7 @@ def formulate(
         Tensors of another data type become dense ones of this type.
     formulation : str
         One of `FORMULATIONS`.
-    pieces : int
+    pieces, cut
         As in `Choice`.
     """
     window = _window(asked, formulation)
@@ -209,11 +219,13 @@ def formulate(
             end + size - step.stop
             for end, size, step in zip(asked.pads_end, sizes, window, strict=True)
         )
-    cut = changes[stepped].shape != layout.shape
+    is_shortened = changes[stepped].shape != layout.shape
     problem = replace(asked, **changes)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
-    # A transposed weights gradient's bias sums all of dst, the tail too.
-    bias_apart = cut and asked.direction is Direction.BACKWARD_WEIGHTS and asked.transposed
+    # A transposed weights gradient's bias sums all of dst, the tail too, and every row once.
+    has_shared_rows = cut == "rows" and pieces > 1
+    is_transposed_sum = asked.direction is Direction.BACKWARD_WEIGHTS and asked.transposed
+    bias_apart = is_transposed_sum and (is_shortened or has_shared_rows)
     if exchange:
         problem = problem.as_convolution()
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
@@ -221,17 +233,11 @@ def formulate(
     bias_apart = bias_apart and asked.bias is not None
     if bias_apart:
         problem = replace(problem, bias=None)
-    if compute_dtype != asked.dtype:
-        dense = {
-            role: layout.dense()
-            for role in ("src", "weights", "dst", "bias")
-            if (layout := getattr(problem, role)) is not None
-        }
-        problem = replace(problem, dtype=compute_dtype, **dense)
-    piece = _piece(problem, pieces)
-    if piece is None:
+    made = cut_up(problem, cut, pieces)
+    if made is None:
         return None
-    if compute_dtype != asked.dtype and pieces > 1:
+    if compute_dtype != asked.dtype:
         # Copies of a piece alone, which the others are not to leave gaps in.
-        piece = replace(piece, src=piece.src.dense(), dst=piece.dst.dense())
-    return Formulation(asked, problem, piece, pieces, roles, window, bias_apart)
+        made = tuple(replace(one, problem=_dense(one.problem, compute_dtype)) for one in made)
+        problem = _dense(problem, compute_dtype)
+    return Formulation(asked, problem, made, roles, window, bias_apart)

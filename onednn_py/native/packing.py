@@ -39,7 +39,13 @@ class NativePacked:
 
     def fits(self, plan: NativePlan) -> bool:
         """Whether a plan's primitives take the same layout: a plan may have been made anew."""
-        return plan.api is self._api and self._api.equal(_taken(plan, self.name), self._desc)
+        taken = _taken(_uncut(plan, self.name), self.name)
+        return plan.api is self._api and self._api.equal(taken, self._desc)
+
+
+def _uncut(plan: NativePlan, name: str) -> NativePlan:
+    """Return a plan that takes an input in one piece: what is packed has no copies."""
+    return plan.whole if plan.is_cut(name) else plan
 
 
 def _step(plan: NativePlan, name: str) -> Step | None:
@@ -63,6 +69,7 @@ def pack(plan: NativePlan, name: str, array: Array) -> NativePacked:
     OneDNNError
         If the reorder fails.
     """
+    plan = _uncut(plan, name)
     api, step = plan.api, _step(plan, name)
     taken = _taken(plan, name)
     packed = NativePacked(plan, name, taken, api.nbytes(taken))
@@ -90,6 +97,7 @@ def pack(plan: NativePlan, name: str, array: Array) -> NativePacked:
 
 def execute_packed(plan: NativePlan, packed: NativePacked, tensors: Mapping[str, Array]) -> None:
     """Run a plan on canonical views by name, and on one operand that is packed."""
+    plan = _uncut(plan, packed.name)
     step = _step(plan, packed.name)
     program = plan.program if step is None else plan.program_without(step)
     plan.execute(tensors, program, {packed.name: packed.pointer})

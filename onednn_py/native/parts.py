@@ -21,20 +21,24 @@ class Part:
     formulation : Formulation
     choice : Choice
         With the implementation's name.
-    descriptor : Handle
-        Primitive descriptor at that implementation.
+    descriptors : tuple of Handle
+        Primitive descriptors at that implementation, of each kind of piece.
+    whole : Part or None
+        The same not in pieces.
     names : dict
         For each role of the problem that was asked, the operand's name in the plan.
     """
 
     formulation: Formulation
     choice: Choice
-    descriptor: Handle
+    descriptors: tuple[Handle, ...]
+    whole: Part | None = None
     names: dict[str, str] = field(default_factory=dict)
 
     def named(self, names: dict[str, str]) -> Part:
         """Return the part with other names of its tensors."""
-        return replace(self, names=names)
+        whole = None if self.whole is None else self.whole.named(names)
+        return replace(self, names=names, whole=whole)
 
     def name(self, role: str) -> str:
         return self.names.get(role, role)
@@ -53,9 +57,11 @@ def shares_tensors(parts: Sequence[Part]) -> bool:
     """Whether one plan can run all parts: each tensor converted in one way for all of them.
 
     And all on as many threads, since a primitive runs on those that its descriptor was made
-    for, and in the same pieces.
+    for, and in the same pieces. Only images are the same for all.
     """
     if len({(part.choice.threads, part.choice.pieces) for part in parts}) > 1:
+        return False
+    if any(part.choice.pieces > 1 and part.choice.cut != "images" for part in parts):
         return False
     converted: dict[str, tuple[str, TensorLayout]] = {}
     for part in parts:

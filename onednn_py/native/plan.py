@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,9 @@ from .parts import Part
 __all__ = ["NativePlan"]
 
 Array = npt.NDArray[Any]
+
+# What is in pieces, by `Choice.cut`.
+NAMES = {"images": "minibatch", "rows": "rows", "channels": "channels"}
 
 # What a primitive keeps besides its workspace: generated code and descriptors.
 BYTES_PER_PRIMITIVE = 64 * 2**10
@@ -79,6 +83,19 @@ class NativePlan:
     @property
     def choice(self) -> Choice:
         return self.parts[0].choice
+
+    @cached_property
+    def whole(self) -> NativePlan:
+        """The same not in pieces."""
+        return NativePlan(self.api, *(part.whole or part for part in self.parts))
+
+    def is_cut(self, operand: str) -> bool:
+        """Whether pieces have parts of an operand of their own."""
+        return any(
+            part.formulation.is_cut(role) and part.name(asked_role) == operand
+            for part in self.parts
+            for role, asked_role in part.formulation.roles.items()
+        )
 
     @property
     def workspace_bytes(self) -> int:
@@ -165,7 +182,7 @@ class NativePlan:
             if one.name == name:
                 target = one.view(np.empty(one.nbytes, np.uint8), 0)
                 widen_into(target, one.seen(array))
-                return one.layout, target
+                return one.layout(), target
         for part in self.parts:
             formulation = part.formulation
             for role, asked_role in formulation.roles.items():
@@ -186,5 +203,6 @@ def _notes(part: Part) -> list[str]:
     if choice.formulation != "direct":
         notes.append(f"formulation: {choice.formulation}")
     if choice.pieces > 1:
-        notes.append(f"minibatch in {choice.pieces} pieces, one after the other")
+        number = len(part.formulation.pieces)
+        notes.append(f"{NAMES[choice.cut]} in {number} pieces, one after the other")
     return notes

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ..arrays import DTYPES
 from ..errors import OneDNNError
 from ..problem import Choice, Problem
 from .amounts import good_pieces, may_run_on_one_thread
-from .descriptors import QUERIES, implementations, user_desc
+from .cutting import CUTS
+from .descriptors import QUERIES
+from .footprint import copies_activations, feasible, in_pieces, is_greedy, less_greedy
 from .formulations import FORMULATIONS, formulate
 from .guards import is_reference
 from .handles import Api, Handle
@@ -20,17 +21,8 @@ from .plan import NativePlan
 
 __all__ = ["build_plan", "candidates", "is_possible", "part_of", "select"]
 
-# An implementation that wants more scratchpad than these is passed over: padding and
-# dilation alone can make it gigabytes.
-LARGEST_SCRATCHPAD = 2**28
-SCRATCHPAD_PER_ELEMENT = 64
-
-# Copies and scratchpad together may take so many times what the tensors take themselves,
-# where there is another way; small problems may take what they like. In bfloat16 oneDNN sums
-# weights in float32, for each thread apart; float16 is converted to float32 before anything
-# is reordered.
-LARGEST_WORKSPACE = {"f32": 1.2, "bf16": 4.0, "f16": 4.4}
-SMALL_TENSORS = 2**23
+# The most that a choice from elsewhere may name.
+MOST_PIECES = 1024
 
 # Memory layouts worth trying, of activations and of weights.
 LAYOUTS = (
@@ -66,30 +58,23 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
     """
     choice = wish.choice
     with api.on_threads(choice.threads):
-        for part in _parts(api, problem, choice):
+        for part in _parts(api, problem, replace(choice, pieces=1)):
             name = part.choice.implementation
             if choice.implementation:
                 found = name == choice.implementation
             else:
                 found = choice.reference or not is_reference(name)
-            if found and wish.family.search(name):
-                cut = _cut(api, problem, part, wish.pieces) if wish.pieces > 1 else None
-                if cut is not None:
-                    return cut
-                if not (wish.frugal and _is_greedy(api, part)):
-                    return part
-    return None
-
-
-def _cut(api: Api, problem: Problem, part: Part, pieces: int) -> Part | None:
-    """Return the same in pieces, None where nothing is copied or there are no such pieces."""
-    inner = part.formulation.problem
-    if inner.dtype != problem.dtype:
-        return part_of(api, problem, Wish(replace(part.choice, pieces=pieces)))
-    for role in ("src", "dst"):
-        wanted = api.desc_of(part.descriptor, QUERIES[inner.direction][role])
-        if not api.equal(user_desc(api, inner, role), wanted):
-            return part_of(api, problem, Wish(replace(part.choice, pieces=pieces)))
+            if not found or not wish.family.search(name):
+                continue
+            if choice.pieces != 1:
+                return in_pieces(api, part, choice.cut, choice.pieces)
+            if wish.pieces > 1 and copies_activations(api, part):
+                part = in_pieces(api, part, "images", wish.pieces) or part
+            if not (wish.frugal and is_greedy(api, part)):
+                return part
+            smaller = less_greedy(api, part) if wish.small else None
+            if smaller is not None:
+                return smaller
     return None
 
 
@@ -98,20 +83,12 @@ def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
 
     Its descriptor moves on with the iteration.
     """
-    formulation = formulate(problem, choice.compute_dtype, choice.formulation, choice.pieces)
+    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
     if formulation is None:
         return
-    try:
-        layouts = choice.activations, choice.weights
-        sums = formulation.dtype("weights")
-        found = implementations(api, formulation.piece, *layouts, sums)
-        for descriptor, name in found:
-            if not _is_out_of_proportion(api, descriptor, problem):
-                decided = replace(choice, implementation=name, reference=is_reference(name))
-                yield Part(formulation, decided, descriptor)
-    except OneDNNError as error:
-        if error.status != "unimplemented":
-            raise
+    for descriptor, name in feasible(api, formulation, formulation.problem, choice):
+        decided = replace(choice, implementation=name, reference=is_reference(name))
+        yield Part(formulation, decided, (descriptor,))
 
 
 def is_possible(problem: Problem, choice: Choice) -> bool:
@@ -123,8 +100,9 @@ def is_possible(problem: Problem, choice: Choice) -> bool:
         choice.compute_dtype in (problem.dtype, "f32")
         and choice.formulation in FORMULATIONS
         and (choice.activations, choice.weights) in LAYOUTS
-        and choice.pieces in range(1, problem.src.shape[0] + 1)
-        and problem.src.shape[0] % choice.pieces == 0
+        and choice.cut in CUTS
+        and choice.pieces in range(1, MOST_PIECES + 1)
+        and (choice.cut != "images" or problem.src.shape[0] % choice.pieces == 0)
     )
 
 
@@ -136,7 +114,9 @@ def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
     OneDNNError
         With status ``unimplemented`` if there is none; with any other status at once.
     """
-    for wish in chain(wishes, (Wish(choice, frugal=False) for choice in fallbacks(problem))):
+    small = (Wish(one, small=True) for one in fallbacks(problem) if not one.reference)
+    any_size = (Wish(choice, frugal=False) for choice in fallbacks(problem))
+    for wish in chain(wishes, small, any_size):
         part = part_of(api, problem, wish)
         if part is not None:
             return part
@@ -177,12 +157,19 @@ def candidates(api: Api, problem: Problem) -> Iterator[Part]:
                     choices = list(_choices(api, problem, dtype, formulation, threads))
                 for choice in choices:
                     part = part_of(api, problem, Wish(choice, frugal=False))
-                    if part is None:
-                        continue
-                    if not _is_greedy(api, part):
-                        yield part
-                    cuts = (_cut(api, problem, part, number) for number in pieces)
-                    yield from (cut for cut in cuts if cut is not None)
+                    if part is not None:
+                        yield from _frugal(api, part, pieces)
+
+
+def _frugal(api: Api, part: Part, pieces: Sequence[int]) -> list[Part]:
+    """Return a part in one piece and in several, as far as they do not take too much memory."""
+    found: list[Part | None] = [part]
+    if copies_activations(api, part):
+        found += [in_pieces(api, part, "images", number) for number in pieces]
+    frugal = [one for one in found if one is not None and not is_greedy(api, one)]
+    if not frugal and (smaller := less_greedy(api, part)) is not None:
+        return [smaller]
+    return frugal
 
 
 def _choices(
@@ -205,27 +192,4 @@ def _choices(
 def layouts_of(api: Api, part: Part) -> list[Handle]:
     """Return copies of the memory descriptors that a part's primitive takes."""
     queries = QUERIES[part.formulation.problem.direction].values()
-    return [api.clone_desc(api.desc_of(part.descriptor, query)) for query in queries]
-
-
-def _is_greedy(api: Api, part: Part) -> bool:
-    """Whether an execution would take far more memory than the problem's tensors."""
-    formulation = part.formulation
-    asked, inner, piece = formulation.asked, formulation.problem, formulation.piece
-    tensors = workspace = 0
-    for role, query in QUERIES[inner.direction].items():
-        given, wanted = user_desc(api, piece, role), api.desc_of(part.descriptor, query)
-        tensors += getattr(asked, formulation.roles[role]).size * DTYPES[asked.dtype].itemsize
-        if inner.dtype != asked.dtype:
-            workspace += api.nbytes(given)
-        if not api.equal(given, wanted):
-            workspace += api.nbytes(wanted)
-    workspace += api.nbytes(api.desc_of(part.descriptor, "scratchpad"))
-    return tensors > SMALL_TENSORS and workspace > LARGEST_WORKSPACE[asked.dtype] * tensors
-
-
-def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:
-    """Whether an implementation wants far more scratchpad than the tensors take."""
-    tensors = problem.src.size + problem.weights.size + problem.dst.size
-    wanted = api.nbytes(api.desc_of(descriptor, "scratchpad"))
-    return wanted > LARGEST_SCRATCHPAD + SCRATCHPAD_PER_ELEMENT * tensors
+    return [api.clone_desc(api.desc_of(part.descriptors[0], query)) for query in queries]
