@@ -64,7 +64,7 @@ def cut_up(problem: Problem, cut: str, number: int) -> tuple[Piece, ...] | None:
 
 
 def _whole(problem: Problem) -> Piece:
-    return _piece(problem, {})
+    return Piece(problem, _piece(problem, {}).begins)
 
 
 def _piece(problem: Problem, ranges: _Ranges, **changes: Any) -> Piece:
@@ -77,9 +77,17 @@ def _piece(problem: Problem, ranges: _Ranges, **changes: Any) -> Piece:
         if role in ranges:
             axis, where = ranges[role]
             shape[axis], begin[axis] = len(where), where.start
-        changes[role] = TensorLayout(tuple(shape), layout.strides)
+        changes[role] = _with_one_image_dense(TensorLayout(tuple(shape), layout.strides))
         begins[role] = tuple(begin)
     return Piece(replace(problem, **changes), begins)
+
+
+def _with_one_image_dense(layout: TensorLayout) -> TensorLayout:
+    """Return the same with no gap behind a single image: some kernels ask how far the next is."""
+    if layout.shape[0] > 1:
+        return layout
+    rest = TensorLayout(layout.shape[1:], layout.strides[1:])
+    return TensorLayout(layout.shape, (rest.extent, *rest.strides))
 
 
 def _spans(size: int, each: int) -> Iterator[range]:

@@ -98,17 +98,20 @@ def copies_activations(api: Api, part: Part) -> bool:
 
 def is_greedy(api: Api, part: Part) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
+    asked = part.formulation.asked
+    elements = asked.src.size + asked.weights.size + asked.dst.size
+    tensors = elements * DTYPES[asked.dtype].itemsize
+    return tensors > SMALL_TENSORS and _workspace(api, part) > LARGEST_WORKSPACE * tensors
+
+
+def _workspace(api: Api, part: Part) -> int:
+    """Return about how many bytes an execution takes besides the tensors."""
     formulation = part.formulation
-    asked, itemsize = formulation.asked, DTYPES[formulation.asked.dtype].itemsize
-    roles = QUERIES[formulation.problem.direction]
-    tensors: int = sum(getattr(asked, role).size for role in roles) * itemsize
-    if tensors <= SMALL_TENSORS:
-        return False
     pairs = list(zip(formulation.kinds, part.descriptors, strict=True))
-    workspace: int = max(api.nbytes(api.desc_of(one, "scratchpad")) for one in part.descriptors)
-    for role, query in roles.items():
-        workspace += max(_copies(api, part, kind, one, role, query) for kind, one in pairs)
-    return workspace > LARGEST_WORKSPACE * tensors
+    nbytes: int = max(api.nbytes(api.desc_of(one, "scratchpad")) for one in part.descriptors)
+    for role, query in QUERIES[formulation.problem.direction].items():
+        nbytes += max(_copies(api, part, kind, one, role, query) for kind, one in pairs)
+    return nbytes
 
 
 def _copies(api: Api, part: Part, kind: Problem, descriptor: Handle, role: str, query: str) -> int:
@@ -125,11 +128,19 @@ def _copies(api: Api, part: Part, kind: Problem, descriptor: Handle, role: str, 
     return nbytes
 
 
-def less_greedy(api: Api, part: Part) -> Part | None:
-    """Return the same in the fewest pieces that take little memory, None if there are none."""
+def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
+    """Return the same in the fewest pieces that take little memory.
+
+    Where no pieces do, None if ``strict``, otherwise what takes least.
+    """
+    least = part
     for pieces in PIECES:
         for cut in CUTS:
             smaller = in_pieces(api, part, cut, pieces)
-            if smaller is not None and not is_greedy(api, smaller):
+            if smaller is None:
+                continue
+            if not is_greedy(api, smaller):
                 return smaller
-    return None
+            if not strict and _workspace(api, smaller) < _workspace(api, least):
+                least = smaller
+    return None if strict else least

@@ -27,7 +27,7 @@ class Wish:
     pieces : int
         In how many to cut the minibatch if activations are reordered.
     small : bool
-        Whether it is cut where it would not be frugal otherwise.
+        Whether it is cut where it would not be frugal otherwise, or would take more.
     """
 
     choice: Choice

@@ -70,9 +70,9 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
                 return in_pieces(api, part, choice.cut, choice.pieces)
             if wish.pieces > 1 and copies_activations(api, part):
                 part = in_pieces(api, part, "images", wish.pieces) or part
-            if not (wish.frugal and is_greedy(api, part)):
+            if not ((wish.frugal or wish.small) and is_greedy(api, part)):
                 return part
-            smaller = less_greedy(api, part) if wish.small else None
+            smaller = less_greedy(api, part, strict=wish.frugal) if wish.small else None
             if smaller is not None:
                 return smaller
     return None
@@ -115,7 +115,7 @@ def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
         With status ``unimplemented`` if there is none; with any other status at once.
     """
     small = (Wish(one, small=True) for one in fallbacks(problem) if not one.reference)
-    any_size = (Wish(choice, frugal=False) for choice in fallbacks(problem))
+    any_size = (Wish(one, frugal=False, small=True) for one in fallbacks(problem))
     for wish in chain(wishes, small, any_size):
         part = part_of(api, problem, wish)
         if part is not None:
@@ -167,7 +167,7 @@ def _frugal(api: Api, part: Part, pieces: Sequence[int]) -> list[Part]:
     if copies_activations(api, part):
         found += [in_pieces(api, part, "images", number) for number in pieces]
     frugal = [one for one in found if one is not None and not is_greedy(api, one)]
-    if not frugal and (smaller := less_greedy(api, part)) is not None:
+    if not frugal and (smaller := less_greedy(api, part, strict=True)) is not None:
         return [smaller]
     return frugal
 
