@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from . import memory, wisdom
 from .errors import LibraryNotFoundError, OneDNNError
+from .native.footprint import are_greedy
 from .native.library import Library, find_library, library
 from .native.parts import Part, shares_tensors
 from .native.plan import NativePlan
@@ -198,7 +199,10 @@ def _native_plan(jobs: tuple[Job, ...], effort: str) -> BackendPlan:
             parts.append(plan.parts[0].named(dict(job.names)))
             timings += [(f"{plan.problem.operation}: {name}", us) for name, us in plan.timings]
     if len(parts) == len(plans) and shares_tensors(parts):
-        return NativePlan(runtime(), *parts, timings=timings)
+        shared = NativePlan(runtime(), *parts, timings=timings)
+        # One after the other they need room for one at a time.
+        if not are_greedy(parts, shared.workspace_bytes):
+            return shared
     return _together(jobs, plans)
 
 

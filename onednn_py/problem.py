@@ -218,8 +218,9 @@ class Choice:
         1 for a problem that is over before a second thread has begun; 0 for the threads
         that the call has.
     pieces : int
-        In how many the problem is computed, one after the other: so that what is reordered
-        is still in the caches when the primitive reads it, or takes less memory.
+        In how many the problem is computed, one after the other, so that what is reordered
+        is still in the caches when the primitive reads it, or takes less memory. There may be
+        fewer rows or channels than that.
     cut : str
         Into pieces of what, a key of `native.cutting.CUTS`.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ways import FORMATS, LaidOut, Way
 import onednn_py
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
-from onednn_py.dispatch import plan_jobs
+from onednn_py.dispatch import PlanSequence, plan_jobs
 from onednn_py.native import footprint
 from onednn_py.native.cutting import CUTS, cut_up
 from onednn_py.native.footprint import LARGEST_WORKSPACE, SMALL_TENSORS, in_pieces
@@ -199,6 +200,8 @@ LARGE = {
     "stem": "mb8ic3ih224oc64kh7sh2ph3",
     "volume": "mb1ic32id48oc32kd3pd1",
     "series": "mb1ic64iw40000oc64kw3pw1",
+    "wide_src": "mb1ic1024ih60oc64kh3sh2ph1",
+    "three_images": "mb3ic128ih64oc128kh3ph1",
 }
 
 
@@ -223,6 +226,34 @@ def test_large_tensors_take_little_more_memory(
     if nbytes > SMALL_TENSORS:
         # What is placed in a workspace begins at cache lines.
         assert plan.workspace_bytes <= LARGEST_WORKSPACE * nbytes + 2**16, plan
+
+
+@needs_onednn
+def test_gradients_that_take_too_much_together_run_one_after_the_other() -> None:
+    """Each takes its tensors' size again, and scratchpad; diff_dst's copy would serve both."""
+    src, weights, dst = ((5, 64, 176, 176), (128, 64, 7, 7), (5, 128, 176, 176))
+    plan = onednn_py.plan(
+        onednn_py.convolution_backward, *(onednn_py.TensorSpec(shape, "f32") for shape in (src, weights, dst)),
+        pads_begin=3, pads_end=3, data_format="NCX", weights_format="OIX", backend="onednn",
+    )  # fmt: skip
+    native = plan_jobs(plan._bound.jobs, "onednn", "heuristic")
+    assert isinstance(native, PlanSequence)
+    numbers = 2 * (prod(src) + prod(weights)) + prod(dst)
+    for one in native._plans:
+        assert isinstance(one, NativePlan)
+        assert one.workspace_bytes <= LARGEST_WORKSPACE * 4 * numbers
+
+
+@needs_onednn
+def test_a_choice_that_takes_much_memory_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = Way(of_images(GEOMETRIES["3x3"], 4).integers("f32"), "convolution_backward_data", "NCX")
+    choice = Choice("f32", pieces=2)
+    assert part_of(runtime(), way.problem, Wish(choice)) is not None
+    monkeypatch.setattr(footprint, "SMALL_TENSORS", 0)
+    monkeypatch.setattr(footprint, "LARGEST_WORKSPACE", 0.5)
+    assert part_of(runtime(), way.problem, Wish(choice)) is None
+    assert part_of(runtime(), way.problem, Wish(choice, frugal=False)) is not None
+    assert part_of(runtime(), way.problem, Wish(Choice("f32", pieces=4))) is not None
 
 
 @needs_onednn

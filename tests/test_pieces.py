@@ -316,6 +316,12 @@ class TestHowMany:
         assert self.pieces("g512mb16ic512ih14oc512kh3ph1", "BWD_D") == 1
         assert self.pieces("g512mb16ic512ih7oc512kh3ph1", "BWD_W") == 1
 
+    def test_depthwise_weights_in_bfloat16(self) -> None:
+        text = "g128mb16ic128ih56oc128kh3ph1"
+        assert self.pieces(text, "BWD_W", "bf16", "bf16") == 4
+        assert self.pieces(text, "BWD_D", "bf16", "bf16") == 8
+        assert self.pieces(text, "BWD_W", "bf16", "f32") == 16
+
     @pytest.mark.parametrize("images", range(1, 40))
     def test_a_divisor_of_the_minibatch(self, images: int) -> None:
         pieces = self.pieces(f"mb{images}ic64ih128oc64kh3ph1")

@@ -57,7 +57,7 @@ class Builder:
         self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
         self._places: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
-        self._brought: list[tuple[int, _Tensor, int]] = []
+        self._brought: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
         self.converted: list[Converted] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, str] = {}
@@ -122,13 +122,14 @@ class Builder:
             user_desc(self._api, formulation.pieces[self._piece].problem, role),
             self._wanted(part, role, kind),
             (place, role),
-            kind if formulation.is_cut(role) else 0,
+            kind if role in formulation.cut_roles else 0,
         )
 
     def _input(self, one: _Tensor) -> int:
         """Return the buffer that the primitive reads, having added what brings it there."""
-        which = self._piece if one.part.formulation.is_cut(one.role) else 0
-        index = self._found(one, which)
+        which = self._piece if one.role in one.part.formulation.cut_roles else 0
+        there = self._brought.setdefault((one.name, which), [])
+        index = self._found(one, there)
         if index is None:
             index = self._users_own(one)
             if one.is_reordered(self._api):
@@ -136,7 +137,7 @@ class Builder:
                 inner = self._inner_buffer(one)
                 self._reorder(_Reorder(one.name, index, inner), self._operand(one.name))
                 index = inner
-            self._brought.append((which, one, index))
+            there.append((one, index))
         return index
 
     def _result(self, one: _Tensor) -> tuple[int, list[_Reorder]]:
@@ -176,17 +177,14 @@ class Builder:
             self.operands.append(name)
         return self.operands.index(name)
 
-    def _found(self, one: _Tensor, which: int) -> int | None:
+    def _found(self, one: _Tensor, there: list[tuple[_Tensor, int]]) -> int | None:
         """Return the buffer of an input that is there in the same layout.
 
         From an earlier part, or for a tensor that is not cut from an earlier piece.
         """
-        for other_which, other, index in self._brought:
-            if (
-                (other.name, other_which) == (one.name, which)
-                and self._api.equal(one.user, other.user)
-                and self._api.equal(one.wanted, other.wanted)
-            ):
+        api = self._api
+        for other, index in there:
+            if api.equal(one.user, other.user) and api.equal(one.wanted, other.wanted):
                 return index
         return None
 

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 class Converted:
     """A tensor with a copy in another data type.
 
-    Where the minibatch is computed in pieces, the copy is of one piece, and all pieces use it.
+    Where pieces have parts of the tensor, the copy is of one part, and all pieces use its place.
     """
 
     part: Part
@@ -37,7 +37,7 @@ class Converted:
 
     @property
     def is_cut(self) -> bool:
-        return self.part.formulation.is_cut(self.role)
+        return self.role in self.part.formulation.cut_roles
 
     def layout(self, piece: int = 0) -> TensorLayout:
         """Shape and strides of the copy."""

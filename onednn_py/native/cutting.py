@@ -1,8 +1,9 @@
 """Cutting: a problem as pieces that are computed one after the other.
 
 By images, each piece has a part of the minibatch. By rows, it has a part of the result along the
-first spatial axis, or of the sums over it, and the rows that its windows meet. By channels, it has
-a part of the result's channels, or some of the groups.
+first spatial axis, or of a weights gradient's sum over it, and the rows that its windows meet. By
+channels, it has a part of the result's channels, of either side for a weights gradient, or some of
+the groups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 from ..geometry import effective_kernel
 from ..problem import Direction, Problem, TensorLayout
 
-__all__ = ["CUTS", "Piece", "cut_up"]
+__all__ = ["CUTS", "ROLES", "Piece", "cut_up"]
+
+ROLES = ("src", "weights", "dst", "bias")
 
 # Implementations have blocks of so many channels.
 CHANNEL_BLOCK = 16
@@ -64,12 +67,14 @@ def cut_up(problem: Problem, cut: str, number: int) -> tuple[Piece, ...] | None:
 
 
 def _whole(problem: Problem) -> Piece:
-    return Piece(problem, _piece(problem, {}).begins)
+    present = {role: getattr(problem, role) for role in ROLES}
+    begins = {role: (0,) * len(one.shape) for role, one in present.items() if one is not None}
+    return Piece(problem, begins)
 
 
 def _piece(problem: Problem, ranges: _Ranges, **changes: Any) -> Piece:
     begins = {}
-    for role in ("src", "weights", "dst", "bias"):
+    for role in ROLES:
         layout: TensorLayout | None = getattr(problem, role)
         if layout is None:
             continue

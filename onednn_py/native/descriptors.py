@@ -56,7 +56,11 @@ def user_desc(api: Api, problem: Problem, role: str, dtype: str = "") -> Handle:
 
 
 def implementations(
-    api: Api, problem: Problem, activations: str = "any", weights: str = "any", sums: str = ""
+    api: Api,
+    problem: Problem,
+    activations: str = "any",
+    weights: str = "any",
+    weights_dtype: str = "",
 ) -> Iterator[tuple[Handle, str]]:
     """Yield a primitive descriptor at each implementation that may run, best first.
 
@@ -69,7 +73,7 @@ def implementations(
     problem : Problem
     activations, weights : str
         Memory layouts, as in `Choice`.
-    sums : str, optional
+    weights_dtype : str, optional
         Data type of a weights gradient and its bias, where it is not the problem's.
 
     Raises
@@ -79,7 +83,7 @@ def implementations(
     """
     roles_of_convolution = problem.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
-    descriptor, hint = _primitive_desc(api, problem, activations, weights, sums)
+    descriptor, hint = _primitive_desc(api, problem, activations, weights, weights_dtype)
     while True:
         name = api.implementation(descriptor)
         if forbidden(name, roles_of_convolution, api.library.version) is None:
@@ -99,7 +103,7 @@ def _desc(api: Api, problem: Problem, role: str, place: str, dtype: str = "") ->
 
 
 def _primitive_desc(
-    api: Api, problem: Problem, activations: str, weights: str, sums: str
+    api: Api, problem: Problem, activations: str, weights: str, weights_dtype: str
 ) -> tuple[Handle, Handle]:
     """Return the primitive descriptor and the forward hint that it refers to."""
     lib, null = api.lib, api.ffi.NULL
@@ -114,7 +118,7 @@ def _primitive_desc(
     ]
     mode = problem.fpmath_mode
 
-    def bias(dtype: str) -> Handle:
+    def bias(dtype: str = "") -> Handle:
         if problem.bias is None:
             return null
         # Implementations take a dense bias only, whatever the strides of the caller's.
@@ -122,7 +126,7 @@ def _primitive_desc(
 
     def forward(places: dict[str, str]) -> Handle:
         src, weights, dst = (_desc(api, problem, role, place) for role, place in places.items())
-        tensors = (src, weights, bias(problem.dtype), dst)
+        tensors = (src, weights, bias(), dst)
         arguments = (lib.dnnl_forward_training, algorithm, *tensors, *geometry)
         return api.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
 
@@ -131,13 +135,13 @@ def _primitive_desc(
         return made, made
     # A forward implementation of the same layouts need not exist; the hint is not run.
     hint = forward(dict.fromkeys(places, "any"))
-    is_sum = problem.direction is Direction.BACKWARD_WEIGHTS
+    is_gradient = problem.direction is Direction.BACKWARD_WEIGHTS
     tensors = [
-        _desc(api, problem, role, place, sums if is_sum and role == "weights" else "")
+        _desc(api, problem, role, place, weights_dtype if is_gradient and role == "weights" else "")
         for role, place in places.items()
     ]
-    if is_sum:
-        tensors.insert(2, bias(sums))
+    if is_gradient:
+        tensors.insert(2, bias(weights_dtype))
     made = api.primitive_desc(
         f"{family}_{problem.direction.value}",
         algorithm,

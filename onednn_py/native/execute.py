@@ -43,7 +43,7 @@ class Step:
     """One primitive and its arguments, as (argument number, index of the buffer).
 
     ``brings`` is the operand's number where the step is a reorder of an input alone; ``piece``
-    is that of the minibatch that the step works on.
+    is the number of the piece of the problem that the step works on.
     """
 
     name: str

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..arrays import DTYPES
 from ..errors import OneDNNError
 from ..problem import Choice, Problem
-from .cutting import CUTS
+from .cutting import CUTS, ROLES
 from .descriptors import QUERIES, implementations, user_desc
 from .formulations import Formulation, formulate
 from .handles import Api, Handle
 from .parts import Part
 
-__all__ = ["copies_activations", "feasible", "in_pieces", "is_greedy", "less_greedy"]
+__all__ = [
+    "are_greedy",
+    "copies_activations",
+    "feasible",
+    "in_pieces",
+    "is_greedy",
+    "less_greedy",
+]
 
 # An implementation that wants more scratchpad than these is passed over: padding and
 # dilation alone can make it gigabytes.
@@ -69,7 +76,9 @@ def in_pieces(api: Api, part: Part, cut: str, pieces: int) -> Part | None:
         return None
     for role, query in QUERIES[formulation.problem.direction].items():
         layouts = [api.desc_of(descriptor, query) for descriptor in descriptors]
-        if not formulation.is_cut(role) and not all(api.equal(layouts[0], one) for one in layouts):
+        if role not in formulation.cut_roles and not all(
+            api.equal(layouts[0], one) for one in layouts
+        ):
             return None
     return Part(formulation, choice, descriptors, whole)
 
@@ -83,7 +92,7 @@ def _at(api: Api, formulation: Formulation, kind: Problem, choice: Choice) -> Ha
 
 
 def copies_activations(api: Api, part: Part) -> bool:
-    """Whether src or dst is reordered or converted."""
+    """Whether src or dst of a part that is not in pieces is reordered or converted."""
     inner = part.formulation.problem
     if inner.dtype != part.formulation.asked.dtype:
         return True
@@ -98,10 +107,20 @@ def copies_activations(api: Api, part: Part) -> bool:
 
 def is_greedy(api: Api, part: Part) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
-    asked = part.formulation.asked
-    elements = asked.src.size + asked.weights.size + asked.dst.size
-    tensors = elements * DTYPES[asked.dtype].itemsize
-    return tensors > SMALL_TENSORS and _workspace(api, part) > LARGEST_WORKSPACE * tensors
+    return are_greedy((part,), _workspace(api, part))
+
+
+def are_greedy(parts: Sequence[Part], workspace: int) -> bool:
+    """Whether a workspace of so many bytes is too large for all tensors of some parts."""
+    nbytes: dict[str, int] = {}
+    for part in parts:
+        asked = part.formulation.asked
+        for role in ROLES:
+            layout = getattr(asked, role)
+            if layout is not None:
+                nbytes[part.name(role)] = layout.size * DTYPES[asked.dtype].itemsize
+    tensors = sum(nbytes.values())
+    return tensors >= SMALL_TENSORS and workspace > LARGEST_WORKSPACE * tensors
 
 
 def _workspace(api: Api, part: Part) -> int:
@@ -134,8 +153,10 @@ def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
     Where no pieces do, None if ``strict``, otherwise what takes least.
     """
     least = part
-    for pieces in PIECES:
+    images = part.formulation.problem.src.shape[0]
+    for number in PIECES:
         for cut in CUTS:
+            pieces = _divisor(images, number) if cut == "images" else number
             smaller = in_pieces(api, part, cut, pieces)
             if smaller is None:
                 continue
@@ -144,3 +165,8 @@ def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
             if not strict and _workspace(api, smaller) < _workspace(api, least):
                 least = smaller
     return None if strict else least
+
+
+def _divisor(number: int, least: int) -> int:
+    """Return the smallest divisor of a number that is at least as large, 0 if there is none."""
+    return next((one for one in range(least, number + 1) if number % one == 0), 0)

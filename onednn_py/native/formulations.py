@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..arrays import DTYPES
 from ..problem import Direction, Problem, TensorLayout
 from ..rounding import sum_into_bias
-from .cutting import Piece, cut_up
+from .cutting import ROLES, Piece, cut_up
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
@@ -32,6 +32,10 @@ class Formulation:
     asked, problem : Problem
     pieces : tuple of Piece
         What the executions of the primitives compute: ``problem``, or all parts of it.
+    kinds : tuple of Problem
+        The different problems among the pieces, each of which has a primitive.
+    cut_roles : frozenset of str
+        Roles of ``problem`` whose tensors each piece has its own part of.
     roles : dict
         For each role of ``problem``, the role of the tensor in ``asked``.
     window : tuple of slice
@@ -44,6 +48,8 @@ class Formulation:
     asked: Problem
     problem: Problem
     pieces: tuple[Piece, ...]
+    kinds: tuple[Problem, ...]
+    cut_roles: frozenset[str]
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
@@ -77,22 +83,10 @@ class Formulation:
 
     def is_sum(self, role: str) -> bool:
         """Whether pieces add up what they write."""
-        results = {self.problem.result_name}
-        if self.problem.direction is Direction.BACKWARD_WEIGHTS:
-            results.add("bias")
-        return len(self.pieces) > 1 and role in results and not self.is_cut(role)
-
-    @property
-    def kinds(self) -> tuple[Problem, ...]:
-        """The different problems among the pieces, each of which has a primitive."""
-        return tuple(dict.fromkeys(piece.problem for piece in self.pieces))
-
-    def is_cut(self, role: str) -> bool:
-        """Whether each piece has its own part of a tensor of ``problem``."""
-        whole: TensorLayout | None = getattr(self.problem, role)
-        if whole is None:
-            return False
-        return any(getattr(piece.problem, role).shape != whole.shape for piece in self.pieces)
+        is_result = role == self.problem.result_name or (
+            role == "bias" and self.problem.direction is Direction.BACKWARD_WEIGHTS
+        )
+        return is_result and len(self.pieces) > 1 and role not in self.cut_roles
 
     def offset(self, role: str, number: int) -> int:
         """Bytes from the first element of a tensor of ``problem`` to that of a piece."""
@@ -170,9 +164,7 @@ def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
 def _dense(problem: Problem, dtype: str) -> Problem:
     """Return a problem of another data type on copies without gaps."""
     layouts = {
-        role: layout.dense()
-        for role in ("src", "weights", "dst", "bias")
-        if (layout := getattr(problem, role)) is not None
+        role: layout.dense() for role in ROLES if (layout := getattr(problem, role)) is not None
     }
     return replace(problem, dtype=dtype, **layouts)
 
@@ -222,10 +214,15 @@ def formulate(
     is_shortened = changes[stepped].shape != layout.shape
     problem = replace(asked, **changes)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
-    # A transposed weights gradient's bias sums all of dst, the tail too, and every row once.
-    has_shared_rows = cut == "rows" and pieces > 1
-    is_transposed_sum = asked.direction is Direction.BACKWARD_WEIGHTS and asked.transposed
-    bias_apart = is_transposed_sum and (is_shortened or has_shared_rows)
+    # A transposed weights gradient's bias sums all of dst, the tail too, and every row once; no
+    # weights gradient's has src's channels.
+    is_sum = asked.direction is Direction.BACKWARD_WEIGHTS
+    has_shared_rows = asked.transposed and cut == "rows"
+    has_others_channels = (
+        cut == "channels" and asked.groups == 1 and asked.src.size > asked.dst.size
+    )
+    bias_apart = is_sum and pieces > 1 and (has_shared_rows or has_others_channels)
+    bias_apart |= is_sum and asked.transposed and is_shortened
     if exchange:
         problem = problem.as_convolution()
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
@@ -240,4 +237,11 @@ def formulate(
         # Copies of a piece alone, which the others are not to leave gaps in.
         made = tuple(replace(one, problem=_dense(one.problem, compute_dtype)) for one in made)
         problem = _dense(problem, compute_dtype)
-    return Formulation(asked, problem, made, roles, window, bias_apart)
+    kinds = tuple(dict.fromkeys(piece.problem for piece in made))
+    cut_roles = frozenset(
+        role
+        for role in ROLES
+        if (whole := getattr(problem, role)) is not None
+        and any(getattr(kind, role).shape != whole.shape for kind in kinds)
+    )
+    return Formulation(asked, problem, made, kinds, cut_roles, roles, window, bias_apart)

@@ -26,15 +26,16 @@ class Wish:
         Whether it may not take any memory that it likes.
     pieces : int
         In how many to cut the minibatch if activations are reordered.
-    small : bool
-        Whether it is cut where it would not be frugal otherwise, or would take more.
+    cuts : bool
+        Whether what is greedy is computed in pieces: in the fewest that are frugal, or where it
+        need not be frugal in those that take least.
     """
 
     choice: Choice
     family: re.Pattern[str] = ANY_NAME
     frugal: bool = True
     pieces: int = 1
-    small: bool = False
+    cuts: bool = False
 
 
 def preferences(problem: Problem) -> Iterator[Wish]:
@@ -42,15 +43,15 @@ def preferences(problem: Problem) -> Iterator[Wish]:
     threads = 1 if is_small(problem) else 0
     for dtype in dict.fromkeys((problem.dtype, "f32")):
         pieces = good_pieces(problem, dtype)
-        # What is greedy in float32 is slower in pieces than another implementation in one: one
-        # channels last, 3-D backward data, takes 1.8 times as long, a forward 1x1 1.2 times.
-        # In the smaller types all take much.
-        small = problem.dtype != "f32"
+        # In float32 there mostly is an implementation that takes less memory, and time: greedy
+        # ones in pieces take 1.8 times as long for 3-D backward data with channels last, 1.2
+        # times for a forward 1x1. In the smaller types all take much.
+        cuts = problem.dtype != "f32"
         shape = Shape(problem, dtype)
         for rule in RULES:
             if rule.applies(shape):
                 choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)
-                yield Wish(choice, rule.family, pieces=pieces, small=small)
+                yield Wish(choice, rule.family, pieces=pieces, cuts=cuts)
                 break
         for formulation in ("direct", "exchanged"):
-            yield Wish(Choice(dtype, formulation, threads=threads), pieces=pieces, small=small)
+            yield Wish(Choice(dtype, formulation, threads=threads), pieces=pieces, cuts=cuts)

@@ -57,7 +57,7 @@ def shares_tensors(parts: Sequence[Part]) -> bool:
     """Whether one plan can run all parts: each tensor converted in one way for all of them.
 
     And all on as many threads, since a primitive runs on those that its descriptor was made
-    for, and in the same pieces. Only images are the same for all.
+    for, and in the same pieces, which only those of images are for both gradients.
     """
     if len({(part.choice.threads, part.choice.pieces) for part in parts}) > 1:
         return False

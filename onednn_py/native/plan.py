@@ -23,9 +23,6 @@ __all__ = ["NativePlan"]
 
 Array = npt.NDArray[Any]
 
-# What is in pieces, by `Choice.cut`.
-NAMES = {"images": "minibatch", "rows": "rows", "channels": "channels"}
-
 # What a primitive keeps besides its workspace: generated code and descriptors.
 BYTES_PER_PRIMITIVE = 64 * 2**10
 
@@ -92,9 +89,9 @@ class NativePlan:
     def is_cut(self, operand: str) -> bool:
         """Whether pieces have parts of an operand of their own."""
         return any(
-            part.formulation.is_cut(role) and part.name(asked_role) == operand
+            part.name(part.formulation.roles[role]) == operand
             for part in self.parts
-            for role, asked_role in part.formulation.roles.items()
+            for role in part.formulation.cut_roles
         )
 
     @property
@@ -203,6 +200,7 @@ def _notes(part: Part) -> list[str]:
     if choice.formulation != "direct":
         notes.append(f"formulation: {choice.formulation}")
     if choice.pieces > 1:
+        of = "minibatch" if choice.cut == "images" else choice.cut
         number = len(part.formulation.pieces)
-        notes.append(f"{NAMES[choice.cut]} in {number} pieces, one after the other")
+        notes.append(f"{of} in {number} pieces, one after the other")
     return notes

@@ -67,12 +67,14 @@ def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
             if not found or not wish.family.search(name):
                 continue
             if choice.pieces != 1:
-                return in_pieces(api, part, choice.cut, choice.pieces)
+                cut = in_pieces(api, part, choice.cut, choice.pieces)
+                is_too_much = wish.frugal and cut is not None and is_greedy(api, cut)
+                return None if is_too_much else cut
             if wish.pieces > 1 and copies_activations(api, part):
                 part = in_pieces(api, part, "images", wish.pieces) or part
-            if not ((wish.frugal or wish.small) and is_greedy(api, part)):
+            if not ((wish.frugal or wish.cuts) and is_greedy(api, part)):
                 return part
-            smaller = less_greedy(api, part, strict=wish.frugal) if wish.small else None
+            smaller = less_greedy(api, part, strict=wish.frugal) if wish.cuts else None
             if smaller is not None:
                 return smaller
     return None
@@ -114,9 +116,9 @@ def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
     OneDNNError
         With status ``unimplemented`` if there is none; with any other status at once.
     """
-    small = (Wish(one, small=True) for one in fallbacks(problem) if not one.reference)
-    any_size = (Wish(one, frugal=False, small=True) for one in fallbacks(problem))
-    for wish in chain(wishes, small, any_size):
+    frugal = (Wish(one, cuts=True) for one in fallbacks(problem) if not one.reference)
+    any_size = (Wish(one, frugal=False, cuts=True) for one in fallbacks(problem))
+    for wish in chain(wishes, frugal, any_size):
         part = part_of(api, problem, wish)
         if part is not None:
             return part

@@ -253,7 +253,7 @@ def described(choice: Choice) -> str:
     notes.append(f"activations {choice.activations}, weights {choice.weights}")
     notes.append(choice.compute_dtype)
     if choice.pieces > 1:
-        notes.append(f"{choice.pieces} pieces")
+        notes.append(f"{choice.pieces} pieces of {choice.cut}")
     return ", ".join([*notes, "one thread"] if choice.threads else notes)
 
 
