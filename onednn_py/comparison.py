@@ -213,8 +213,7 @@ def known_defect(problem: Problem) -> str:
     """
     version, as_convolution = library().version, problem.as_convolution()
     for defect in DEFECTS:
-        unfixed = defect.fixed_in is None or version < defect.fixed_in
-        if unfixed and defect.applies(as_convolution):
+        if defect.is_in(version) and defect.applies(as_convolution):
             return defect.reference
     return ""
 

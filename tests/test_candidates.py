@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from cases import CURATED, OPERATIONS, Case, case
 from conftest import needs_onednn
-from ways import FORMATS, NETWORKS, Way
+from ways import FORMATS, NETWORKS, LaidOut, Way
 
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
@@ -103,7 +105,9 @@ def test_a_known_defect_is_no_candidate(family: str, data_format: str, inputs: i
     for part in way.parts():
         name = part.choice.implementation
         inner = part.formulation.problem.as_convolution()
-        assert forbidden(name, inner, runtime().library.version) is None
+        # What the primitive takes of every second element is a copy without gaps, if need be.
+        dense = replace(inner, src=inner.src.dense(), dst=inner.dst.dense())
+        assert forbidden(name, dense, runtime().library.version) is None
         assert not is_reference(name)
         # Without the strides the primitive is another one, which has no such defect.
         if part.choice.formulation != "sliced":
@@ -148,6 +152,45 @@ def test_choices_that_are_not_possible(fields: dict[str, Any]) -> None:
     problem = Way(CURATED["2d"].integers("f32"), "convolution", "NXC").problem
     assert is_possible(problem, Choice("f32"))
     assert not is_possible(problem, Choice(**{"compute_dtype": "f32", **fields}))
+
+
+def gap_behind_rows(array: np.ndarray) -> np.ndarray:
+    """Channels last, with another row behind each image."""
+    count, channels, rows, *more = array.shape
+    memory = np.full((count, rows + 1, *more, channels), 77, array.dtype)
+    view = np.moveaxis(memory, -1, 1)[:, :, :rows]
+    view[...] = array
+    return view
+
+
+def gap_behind_channels(array: np.ndarray) -> np.ndarray:
+    """Channels first, with two more behind each image."""
+    count, channels, *more = array.shape
+    memory = np.full((count, channels + 2, *more), 77, array.dtype)
+    memory[:, :channels] = array
+    return memory[:, :channels]
+
+
+@pytest.mark.parametrize("form", [gap_behind_rows, gap_behind_channels])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_tensors_with_gaps(operation: str, form: Any) -> None:
+    for name in ("first_layer", "3x3_stride", "1x1", "depthwise", "upsampling", "upconv", "3d"):
+        way = LaidOut(NETWORKS[name].integers("f32"), operation, "NCX", form)
+        version = runtime().library.version
+        for part in way.parts():
+            if version > (3, 3, 0):
+                assert part.choice.activations != "given"
+            way.check(NativePlan(runtime(), part))
+
+
+def test_implementations_that_overlook_gaps() -> None:
+    tensors = CURATED["2d"].integers("f32")
+    gaps = LaidOut(tensors, "convolution", "NCX", gap_behind_rows).problem
+    dense = Way(tensors, "convolution", "NXC").problem
+    name = "x64:gemm:jit"
+    assert forbidden(name, gaps, (3, 7, 2)) is not None
+    assert forbidden(name, gaps, (3, 2, 0)) is None
+    assert forbidden(name, dense, (3, 7, 2)) is None
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

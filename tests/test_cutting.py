@@ -232,8 +232,9 @@ def test_large_tensors_take_little_more_memory(
 def test_gradients_that_take_too_much_together_run_one_after_the_other() -> None:
     """Each takes its tensors' size again, and scratchpad; diff_dst's copy would serve both."""
     src, weights, dst = ((5, 64, 176, 176), (128, 64, 7, 7), (5, 128, 176, 176))
+    specs = [onednn_py.TensorSpec(shape, np.float32) for shape in (src, weights, dst)]
     plan = onednn_py.plan(
-        onednn_py.convolution_backward, *(onednn_py.TensorSpec(shape, np.float32) for shape in (src, weights, dst)),
+        onednn_py.convolution_backward, *specs,
         pads_begin=3, pads_end=3, data_format="NCX", weights_format="OIX", backend="onednn",
     )  # fmt: skip
     native = plan_jobs(plan._bound.jobs, "onednn", "heuristic")

@@ -7,6 +7,7 @@ groups, and wants a forward descriptor as a hint for every backward one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..problem import Direction, Problem, TensorLayout
@@ -81,7 +82,9 @@ def implementations(
     OneDNNError
         With status ``unimplemented`` if there is none at all.
     """
-    roles_of_convolution = problem.as_convolution()
+    given = problem if activations == "given" else _with_dense(problem, "src", "dst")
+    given = given if weights == "given" else _with_dense(given, "weights")
+    roles_of_convolution = given.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
     descriptor, hint = _primitive_desc(api, problem, activations, weights, weights_dtype)
     while True:
@@ -91,6 +94,10 @@ def implementations(
         if not api.next_implementation(descriptor):
             break
     del hint
+
+
+def _with_dense(problem: Problem, *roles: str) -> Problem:
+    return replace(problem, **{role: getattr(problem, role).dense() for role in roles})
 
 
 def _desc(api: Api, problem: Problem, role: str, place: str, dtype: str = "") -> Handle:

@@ -35,6 +35,8 @@ class Defect:
         Whether a Problem, in the roles of a convolution, is affected.
     fixed_in : tuple of int or None
         First version without the defect.
+    since : tuple of int
+        First version that may have it.
     """
 
     reference: str
@@ -42,6 +44,10 @@ class Defect:
     implementation: re.Pattern[str]
     applies: Callable[[Problem], bool]
     fixed_in: Version | None = None
+    since: Version = (0, 0, 0)
+
+    def is_in(self, version: Version) -> bool:
+        return self.since <= version and (self.fixed_in is None or version < self.fixed_in)
 
 
 # Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
@@ -66,6 +72,10 @@ def _strided_1x1_weights(problem: Problem) -> bool:
         and all(extent == 1 for extent in problem.kernel)
         and any(stride > 1 for stride in problem.strides)
     )
+
+
+def _has_gaps(problem: Problem) -> bool:
+    return any(one.extent != one.size for one in (problem.src, problem.weights, problem.dst))
 
 
 def _lacks_a_whole_window(problem: Problem) -> list[bool]:
@@ -156,6 +166,14 @@ DEFECTS = (
         applies=_small_volume_weights,
     ),
     Defect(
+        reference="not reported upstream; docs/native.md, seen in v3.7.2, not in v3.2.0",
+        harm="takes tensors with gaps between their elements for dense ones: wrong results or a"
+        " crash",
+        implementation=re.compile(""),
+        applies=_has_gaps,
+        since=(3, 3, 0),
+    ),
+    Defect(
         reference="pytorch/pytorch#120982",
         harm="creating the primitive takes a minute and more",
         implementation=re.compile(r"brgconv_strided"),
@@ -167,11 +185,12 @@ DEFECTS = (
 def forbidden(implementation: str, problem: Problem, version: Version) -> Defect | None:
     """Return the defect for which this implementation must not run, None if there is none.
 
-    ``problem`` is in the roles of a convolution (`Problem.as_convolution`).
+    ``problem`` is in the roles of a convolution (`Problem.as_convolution`), in the layouts that
+    the implementation is given.
     """
     for defect in DEFECTS:
         if (
-            (defect.fixed_in is None or version < defect.fixed_in)
+            defect.is_in(version)
             and defect.implementation.search(implementation)
             and defect.applies(problem)
         ):
