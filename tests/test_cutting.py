@@ -17,6 +17,7 @@ from test_properties import geometries
 from ways import FORMATS, LaidOut, Way
 
 import onednn_py
+from onednn_py import dispatch
 from onednn_py.benchdnn.case import Case as Benchdnn
 from onednn_py.benchdnn.descriptor import parse_descriptor
 from onednn_py.dispatch import PlanSequence, plan_jobs
@@ -238,11 +239,31 @@ def test_gradients_that_take_too_much_together_run_one_after_the_other() -> None
         pads_begin=3, pads_end=3, data_format="NCX", weights_format="OIX", backend="onednn",
     )  # fmt: skip
     native = plan_jobs(plan._bound.jobs, "onednn", "heuristic")
-    assert isinstance(native, PlanSequence)
     numbers = 2 * (prod(src) + prod(weights)) + prod(dst)
-    for one in native._plans:
+    for one in native._plans if isinstance(native, PlanSequence) else [native]:
         assert isinstance(one, NativePlan)
         assert one.workspace_bytes <= LARGEST_WORKSPACE * 4 * numbers
+
+
+@needs_onednn
+def test_what_is_greedy_together_is_right_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    shapes = ((2, 16, 9, 9), (16, 16, 3, 3), (2, 16, 7, 7))
+    src, weights, dst = (rng.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
+    keywords: dict[str, Any] = {"data_format": "NCX", "weights_format": "OIX"}
+    kinds = []
+    for is_greedy in (False, True):
+        monkeypatch.setattr(dispatch, "are_greedy", lambda *_, answer=is_greedy: answer)
+        onednn_py.cache_clear()
+        plan = onednn_py.plan(
+            onednn_py.convolution_backward, src, weights, dst, **keywords, backend="onednn"
+        )
+        kinds.append(type(plan_jobs(plan._bound.jobs, "onednn", "heuristic")))
+        expected = onednn_py.convolution_backward(src, weights, dst, **keywords, backend="numpy")
+        for actual, right in zip(plan(src, weights, dst), expected, strict=True):
+            np.testing.assert_array_equal(actual, right)
+    assert kinds == [NativePlan, PlanSequence]
+    onednn_py.cache_clear()
 
 
 @needs_onednn
