@@ -230,6 +230,22 @@ def test_large_tensors_take_little_more_memory(
 
 
 @needs_onednn
+@pytest.mark.parametrize(("images", "pieces"), [(12, 2), (9, 3), (10, 2), (7, 2)])
+def test_pieces_of_images_are_few(
+    images: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prime number of them is cut by rows, not into single images."""
+    monkeypatch.setattr(footprint, "SMALL_TENSORS", 0)
+    monkeypatch.setattr(footprint, "LARGEST_WORKSPACE", 0.8)
+    way = Way(of_images(GEOMETRIES["3x3"], images).integers("f32"), "convolution", "NCX")
+    wish = Wish(Choice("f32", activations="nxc"), cuts=True)  # all is copied
+    part = part_of(runtime(), way.problem, wish)
+    assert part is not None
+    assert part.choice.pieces == pieces
+    assert part.choice.cut == ("rows" if images == 7 else "images")
+
+
+@needs_onednn
 def test_gradients_that_take_too_much_together_run_one_after_the_other() -> None:
     """Each takes its tensors' size again, and scratchpad; diff_dst's copy would serve both."""
     src, weights, dst = ((5, 64, 176, 176), (128, 64, 7, 7), (5, 128, 176, 176))

@@ -156,7 +156,7 @@ def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
     images = part.formulation.problem.src.shape[0]
     for number in PIECES:
         for cut in CUTS:
-            pieces = _divisor(images, number) if cut == "images" else number
+            pieces = _divisor(images, number, 2 * number) if cut == "images" else number
             smaller = in_pieces(api, part, cut, pieces)
             if smaller is None:
                 continue
@@ -167,6 +167,6 @@ def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
     return None if strict else least
 
 
-def _divisor(number: int, least: int) -> int:
-    """Return the smallest divisor of a number that is at least as large, 0 if there is none."""
-    return next((one for one in range(least, number + 1) if number % one == 0), 0)
+def _divisor(number: int, least: int, below: int) -> int:
+    """Return a number's smallest divisor in a range, 0 if there is none."""
+    return next((one for one in range(least, below) if number % one == 0), 0)
