@@ -36,7 +36,7 @@ MANY_CONVERTED_BYTES = 6_000_000
 IMAGE_BYTES = 700_000
 
 # In bfloat16 a depthwise weights gradient of one image at a time takes up to 1.5 times as long as
-# at once, one of 4 images between 0.5 times (128, 56 x 56, 3x3) and 1.1 times.
+# at once, one of 4 images between 0.5 times (128, 56 x 56, 3x3) and 1.2 times.
 FEWEST_HALF_IMAGES = 4
 
 

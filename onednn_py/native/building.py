@@ -16,7 +16,7 @@ __all__ = ["Builder"]
 
 
 class _Reorder(NamedTuple):
-    """A reorder of a result, or its addition to what is there, to follow the primitives."""
+    """A reorder between two buffers, by their indices, or an addition to what is there."""
 
     name: str
     source: int
