@@ -75,7 +75,7 @@ absolute() {
 
 default_prefix() {
     # The package's own answer, where it can be asked.
-    "$python" -c 'from onednn_py.native.search import built_prefix; print(built_prefix())' \
+    "$python" -c 'from onednn_py.backends.onednn.binding.search import built_prefix; print(built_prefix())' \
         2>/dev/null && return
     case $OSTYPE in
         darwin*) printf '%s\n' "$HOME/Library/Application Support/onednn_py/onednn" ;;

@@ -11,9 +11,9 @@ from typing import Any
 
 from parts import Part
 
-from onednn_py.benchmark.report import tiny_rows
-from onednn_py.benchmark.results import Group, Result, from_json, grouped
-from onednn_py.cli.bench_figures import save_ratio_figure, save_sweep_figure
+from onednn_py.tools.benchmark.figures import save_ratio_figure, save_sweep_figure
+from onednn_py.tools.benchmark.report import tiny_rows
+from onednn_py.tools.benchmark.results import Group, Result, from_json, grouped
 
 __all__ = ["THIS_MACHINE", "write_document"]
 

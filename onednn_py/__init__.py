@@ -4,8 +4,25 @@ Importing the package opens no library and reads no environment variable; the fi
 does. `info` tells what is in use.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import wisdom
-from .arrays import TensorSpec
+from .api import (
+    Gradients,
+    conv_transpose,
+    conv_transpose_backward,
+    conv_transpose_backward_data,
+    conv_transpose_backward_weights,
+    convolution,
+    convolution_backprop_data,
+    convolution_backward,
+    convolution_backward_data,
+    convolution_backward_weights,
+)
+from .api.info import info
+from .api.plan import Plan, cache_clear, cache_info, plan, set_cache_limit
+from .api.run_op import run_op
+from .api.threads import get_num_threads, num_threads, set_num_threads
 from .config import use_backend, use_effort, use_fpmath_mode
 from .errors import (
     AttributeValueError,
@@ -18,23 +35,10 @@ from .errors import (
     ShapeError,
     WisdomFileError,
 )
-from .graph import run_op
-from .graph_files import load_graph
-from .information import info
-from .ops import (
-    Gradients,
-    conv_transpose,
-    conv_transpose_backward,
-    conv_transpose_backward_data,
-    conv_transpose_backward_weights,
-    convolution,
-    convolution_backprop_data,
-    convolution_backward,
-    convolution_backward_data,
-    convolution_backward_weights,
-)
-from .planning import Plan, cache_clear, cache_info, plan, set_cache_limit
-from .threads import get_num_threads, num_threads, set_num_threads
+from .problem.arrays import TensorSpec
+
+if TYPE_CHECKING:
+    from .tools.graph_files import load_graph
 
 __all__ = [
     "AttributeValueError",
@@ -73,3 +77,12 @@ __all__ = [
     "use_fpmath_mode",
     "wisdom",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Tools stand on the public names, so that the one public name among them comes when asked for.
+    if name == "load_graph":
+        from .tools.graph_files import load_graph
+
+        return load_graph
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

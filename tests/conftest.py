@@ -13,9 +13,9 @@ import pytest
 os.environ["ONEDNN_PY_WISDOM"] = "off"
 
 import onednn_py
-from onednn_py.memory import pool
-from onednn_py.ops import call as call_module
-from onednn_py.ops import joint as joint_module
+from onednn_py.api import backward as joint_module
+from onednn_py.dispatch import call_cache as call_module
+from onednn_py.system.memory_pool import pool
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pycparser import c_ast, c_generator, c_parser
 
-from onednn_py.native.declarations import AREAS, declarations_folder
+from onednn_py.backends.onednn.binding.declarations import AREAS, declarations_folder
 
 __all__ = [
     "DNNL_AREAS",

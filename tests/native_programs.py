@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onednn_py import comparison
-from onednn_py.arrays import DTYPES
-from onednn_py.comparison import Outcome, Request
-from onednn_py.comparison import run_program as run
+from onednn_py.problem.arrays import DTYPES
+from onednn_py.tools import native_programs as comparison
+from onednn_py.tools.native_programs import Outcome, Request
+from onednn_py.tools.native_programs import run_program as run
 
 __all__ = [
     "DTYPES",

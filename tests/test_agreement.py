@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from native_programs import DTYPES
 
-from onednn_py.graph_files.agreement import Judge
-from onednn_py.graph_files.calls import FILE_DTYPES
+from onednn_py.tools.graph_files.agreement import Judge
+from onednn_py.tools.graph_files.calls import FILE_DTYPES
 
 TERMS = 4096
 

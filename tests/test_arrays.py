@@ -9,7 +9,7 @@ from reference import DTYPES
 
 import onednn_py
 from onednn_py import AttributeValueError
-from onednn_py.arrays import element_strides, overlaps
+from onednn_py.problem.arrays import element_strides, overlaps
 
 
 def gaps(array: np.ndarray) -> np.ndarray:

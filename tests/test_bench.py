@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn.batch import read_batch
-from onednn_py.benchdnn.case import Case
-from onednn_py.benchmark.report import CaseTable, gap_lines, group_lines, tiny_lines
-from onednn_py.benchmark.results import Result, Timing, grouped, to_json
-from onednn_py.benchmark.rounds import Benchmark
-from onednn_py.benchmark.suites import SUITES, suite_files
 from onednn_py.cli import bench, main
-from onednn_py.comparison import ComparisonUnavailableError, NativeProgramError, native_program
 from onednn_py.errors import AttributeValueError
+from onednn_py.tools.benchdnn import parse_descriptor
+from onednn_py.tools.benchdnn.batch import read_batch
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.report import CaseTable, gap_lines, group_lines, tiny_lines
+from onednn_py.tools.benchmark.results import Result, Timing, grouped, to_json
+from onednn_py.tools.benchmark.rounds import Benchmark
+from onednn_py.tools.benchmark.suites import SUITES, suite_files
+from onednn_py.tools.native_programs import (
+    ComparisonUnavailableError,
+    NativeProgramError,
+    native_program,
+)
 
 SMALL = ("--conv", 'mb1ic4ih6oc8kh3ph1n"small"')
 

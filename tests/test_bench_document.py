@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from test_bench import case, timed
 
-from onednn_py.benchmark.results import Result, to_json
 from onednn_py.cli import bench, main
+from onednn_py.tools.benchmark.results import Result, to_json
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from test_bench import SMALL, case, timed
 
-from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn.case import Case
-from onednn_py.benchmark import machine, rounds, torch_calls
-from onednn_py.benchmark.competitors import COMPETITORS, Competitor, random_inputs
-from onednn_py.benchmark.contestants import Contestant
-from onednn_py.benchmark.processes import Worker, WorkerFailure, worker_environment
-from onednn_py.benchmark.report import fault_lines, gap_lines
-from onednn_py.benchmark.requests import Unsupported, decoded, encoded
-from onednn_py.benchmark.results import Timing
-from onednn_py.benchmark.rounds import Benchmark, schedule, turns
-from onednn_py.benchmark.worker import serve
 from onednn_py.cli import main
 from onednn_py.errors import AttributeValueError
+from onednn_py.tools.benchdnn import parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark import machine, rounds, torch_calls
+from onednn_py.tools.benchmark.competitors import COMPETITORS, Competitor, random_inputs
+from onednn_py.tools.benchmark.contestants import Contestant
+from onednn_py.tools.benchmark.processes import Worker, WorkerFailure, worker_environment
+from onednn_py.tools.benchmark.report import fault_lines, gap_lines
+from onednn_py.tools.benchmark.requests import Unsupported, decoded, encoded
+from onednn_py.tools.benchmark.results import Timing
+from onednn_py.tools.benchmark.rounds import Benchmark, schedule, turns
+from onednn_py.tools.benchmark.worker import serve
 
 
 class TestTurns:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onednn_py.benchdnn import Descriptor, parse_descriptor
-from onednn_py.benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
-from onednn_py.benchdnn.case import DIRECTIONS, Case
-from onednn_py.benchdnn.filling import density, fill_integers, fill_normal, largest
 from onednn_py.errors import AttributeValueError
+from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
+from onednn_py.tools.benchdnn.case import DIRECTIONS, Case
+from onednn_py.tools.benchdnn.filling import density, fill_integers, fill_normal, largest
 
 # Descriptor, deconv?, then src, dst, kernel, strides, dilations - 1, pads_begin, pads_end: what
 # benchdnn's str2desc and init_pad_r make of it.

@@ -16,7 +16,7 @@ from build_machine import APT, BASH, SCRIPT, Machine
 from conftest import HAS_ONEDNN
 
 import onednn_py
-from onednn_py.native import search
+from onednn_py.backends.onednn.binding import search
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux" or BASH is None, reason="needs Linux and bash"),

@@ -15,8 +15,10 @@ from forks import child_while_held, needs_fork
 from test_arrays import gaps
 
 import onednn_py
-from onednn_py import AttributeValueError, calls, dispatch
-from onednn_py.ops import call as call_module
+from onednn_py import AttributeValueError
+from onednn_py.dispatch import bound_call as calls
+from onednn_py.dispatch import call_cache as call_module
+from onednn_py.dispatch import planner as dispatch
 
 pytestmark = pytest.mark.usefixtures("fresh_cache")
 

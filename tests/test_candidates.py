@@ -12,17 +12,18 @@ from cases import CURATED, OPERATIONS, Case, case
 from conftest import needs_onednn
 from ways import FORMATS, NETWORKS, LaidOut, Way
 
-from onednn_py.benchdnn.case import Case as Benchdnn
-from onednn_py.benchdnn.descriptor import parse_descriptor
-from onednn_py.native import descriptors, selection
-from onednn_py.native.amounts import may_run_on_one_thread
-from onednn_py.native.formulations import FORMULATIONS
-from onednn_py.native.guards import DEFECTS, forbidden, is_reference
-from onednn_py.native.heuristics import Wish
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import LAYOUTS, candidates, is_possible, part_of
-from onednn_py.problem import Choice, Problem
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection import descriptors
+from onednn_py.backends.onednn.selection import select as selection
+from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
+from onednn_py.backends.onednn.selection.formulations import FORMULATIONS
+from onednn_py.backends.onednn.selection.heuristics import Wish
+from onednn_py.backends.onednn.selection.select import LAYOUTS, candidates, is_possible, part_of
+from onednn_py.backends.onednn.selection.thresholds import may_run_on_one_thread
+from onednn_py.problem.problem import Choice, Problem
+from onednn_py.tools.benchdnn.case import Case as Benchdnn
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
 pytestmark = needs_onednn
 

@@ -11,7 +11,7 @@ import pytest
 from header_check import DNNL_AREAS, DNNL_HEADER, OPENMP_AREA, OPENMP_HEADER
 
 import onednn_py
-from onednn_py.native.declarations import AREAS, declarations_folder
+from onednn_py.backends.onednn.binding.declarations import AREAS, declarations_folder
 
 NO_COMPILER = "no C compiler: neither CC nor cc is found"
 

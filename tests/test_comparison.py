@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onednn_py import comparison
-from onednn_py.comparison import (
+from onednn_py.backends.onednn.binding.library import Library
+from onednn_py.errors import LibraryNotFoundError
+from onednn_py.tools import native_programs as comparison
+from onednn_py.tools.native_programs import (
     ComparisonUnavailableError,
     NativeProgramError,
     Request,
     native_program,
     run_program,
 )
-from onednn_py.errors import LibraryNotFoundError
-from onednn_py.native.library import Library
 
 REQUESTS = [Request({"number": i}, "f32", (np.full(3, i, np.float32),)) for i in range(3)]
 

@@ -17,22 +17,26 @@ from test_properties import geometries
 from ways import FORMATS, LaidOut, Way
 
 import onednn_py
-from onednn_py import dispatch
-from onednn_py.benchdnn.case import Case as Benchdnn
-from onednn_py.benchdnn.descriptor import parse_descriptor
-from onednn_py.dispatch import PlanSequence, plan_jobs
-from onednn_py.native import footprint
-from onednn_py.native.cutting import CUTS, cut_up
-from onednn_py.native.footprint import LARGEST_WORKSPACE, SMALL_TENSORS, in_pieces
-from onednn_py.native.formulations import formulate
-from onednn_py.native.heuristics import Wish
-from onednn_py.native.packing import execute_packed, pack
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import part_of
-from onednn_py.native.tune import _tensors
-from onednn_py.numpy_backend import NumpyPlan
-from onednn_py.problem import Choice, Problem
+from onednn_py.backends.numpy import NumpyPlan
+from onednn_py.backends.onednn.autotune import _tensors
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.packing import execute_packed, pack
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection import workspace as footprint
+from onednn_py.backends.onednn.selection.chunks import CUTS, cut_up
+from onednn_py.backends.onednn.selection.formulations import formulate
+from onednn_py.backends.onednn.selection.heuristics import Wish
+from onednn_py.backends.onednn.selection.select import part_of
+from onednn_py.backends.onednn.selection.workspace import (
+    LARGEST_WORKSPACE,
+    SMALL_TENSORS,
+    in_pieces,
+)
+from onednn_py.dispatch import planner as dispatch
+from onednn_py.dispatch.planner import PlanSequence, plan_jobs
+from onednn_py.problem.problem import Choice, Problem
+from onednn_py.tools.benchdnn.case import Case as Benchdnn
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
 ROLES = ("src", "weights", "dst", "bias")
 APART = ("rows", "channels")

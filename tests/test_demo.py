@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.cli import network
+from onednn_py.tools.demo import network
 
 EPOCHS = 2
 STEP = 1e-6
@@ -197,7 +197,8 @@ def test_plot_can_be_svg(tmp_path: Path) -> None:
 
 def test_without_a_library_numpy_runs_and_says_so() -> None:
     hidden = main_after(
-        "import sys, onednn_py.native.library as library; library.candidates = lambda: []"
+        "import sys, onednn_py.backends.onednn.binding.library as library;"
+        " library.candidates = lambda: []"
     )
     finished = run_demo("--epochs", "1", python=hidden, ONEDNN_PY_LIBRARY="")
     assert finished.returncode == 0, finished.stderr

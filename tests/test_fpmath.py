@@ -12,11 +12,12 @@ from conftest import needs_onednn
 from reference import assert_close
 
 import onednn_py
-from onednn_py import AttributeValueError, dispatch
+from onednn_py import AttributeValueError
+from onednn_py.backends.onednn.binding.engine import Api
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.plan import NativePlan
 from onednn_py.config import FPMATH_MODES
-from onednn_py.native.handles import Api
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
+from onednn_py.dispatch import planner as dispatch
 
 NAMES = ("2d_blocked_channels", "2d_1x1", "2d_groups_16", "2d_strided_dilated", "3d", "1d_strided")
 

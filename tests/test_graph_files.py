@@ -14,9 +14,9 @@ from graph_writing import UNKNOWN, chain, gradient, operation, tensor, write
 from reference import assert_exact
 
 import onednn_py
-from onednn_py import comparison
-from onednn_py.graph_files import replay as replay_module
-from onednn_py.graph_files.parsing import parse_graph
+from onednn_py.tools import native_programs as comparison
+from onednn_py.tools.graph_files import replay as replay_module
+from onednn_py.tools.graph_files.parsing import parse_graph
 
 CASES = ("2d", "1d_strided", "2d_strided_dilated", "2d_groups", "2d_depth_multiplier", "3d_groups")
 
@@ -320,8 +320,8 @@ def test_a_library_that_is_missing_is_an_error(
     def missing(*arguments: Any) -> None:
         raise onednn_py.LibraryNotFoundError("nothing found")
 
-    monkeypatch.setattr("onednn_py.calls.plan_jobs", missing)
-    monkeypatch.setattr("onednn_py.dispatch.plan_jobs", missing)
+    monkeypatch.setattr("onednn_py.dispatch.bound_call.plan_jobs", missing)
+    monkeypatch.setattr("onednn_py.dispatch.planner.plan_jobs", missing)
     graph = onednn_py.load_graph(write(tmp_path, gradient()))
     with pytest.raises(onednn_py.LibraryNotFoundError, match="nothing found"):
         graph.run(backend="onednn")

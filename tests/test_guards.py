@@ -11,9 +11,9 @@ from cases import case
 from conftest import needs_onednn
 
 import onednn_py
-from onednn_py.memory import Block, pool
-from onednn_py.native.guards import DEFECTS, forbidden, is_reference
-from onednn_py.normalise import recipe
+from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
+from onednn_py.problem.recipe import recipe
+from onednn_py.system.memory_pool import Block, pool
 
 
 def problem(operation: str, tensors: dict, **attributes):
@@ -199,7 +199,7 @@ def test_the_first_layer_of_a_video_network(data_format: str) -> None:
 @needs_onednn
 def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
     """With every name forbidden the problem still gets its gradient, from NumPy."""
-    from onednn_py.native import descriptors
+    from onednn_py.backends.onednn.selection import descriptors
 
     geometry = case((9, 9), 3, inputs=21)
     tensors = geometry.integers("f32")

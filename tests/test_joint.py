@@ -14,10 +14,11 @@ from reference import assert_exact
 from test_arrays import crop, gaps, misaligned
 
 import onednn_py
-from onednn_py import Gradients, TensorSpec, dispatch, wisdom
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import candidates
+from onednn_py import Gradients, TensorSpec, wisdom
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.dispatch import planner as dispatch
 from onednn_py.wisdom import Entry
 
 FAMILIES = ("convolution", "conv_transpose")

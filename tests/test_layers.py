@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,67 +14,28 @@ import onednn_py
 
 PACKAGE = Path(onednn_py.__file__).parent
 
-# Lower layers never import higher ones; modules of one layer may import each other
-# where no cycle arises. docs/architecture.md explains the same list.
-LAYERS = [
-    ["errors"],
-    ["geometry", "config", "parallel", "blas"],
-    ["problem", "operations", "benchdnn", "benchdnn.descriptor"],
-    [
-        *("formats", "arrays", "attributes", "inference", "normalise", "plancache", "rounding"),
-        "memory",
-        *("wisdom.entry", "wisdom.files", "wisdom"),
-    ],
-    [
-        *("numpy_backend.scratch", "numpy_backend.correlation", "numpy_backend.windows"),
-        *("numpy_backend.matrices", "numpy_backend.products", "numpy_backend.gradient"),
-        *("numpy_backend.channelwise", "numpy_backend.plan", "numpy_backend"),
-        "native",
-        "native.declarations",
-        "native.search",
-        "native.library",
-        "native.openmp",
-        "native.handles",
-        "native.guards",
-        "native.descriptors",
-        "native.support",
-        "native.execute",
-        "native.cutting",
-        "native.formulations",
-        "native.amounts",
-        "native.rules",
-        "native.heuristics",
-        "native.parts",
-        "native.footprint",
-        "native.conversions",
-        "native.building",
-        "native.plan",
-        "native.packing",
-        "native.selection",
-        "native.tune",
-        "native.runtime",
-    ],
-    ["dispatch", "calls"],
-    [
-        *("ops.call", "ops.convolutions", "ops.transposed", "ops.joint", "ops"),
-        *("graph", "planning", "threads", "information", "comparison"),
-        *("graph_files.parsing", "graph_files.calls", "graph_files.tensors"),
-        *("graph_files.agreement", "graph_files.replay", "graph_files"),
-        *("benchdnn.case", "benchdnn.batch", "benchdnn.filling"),
-        *("verification", "verification.verifier", "verification.report"),
-        *("verification.numerical_errors", "verification.native_runner"),
-        *("benchmark", "benchmark.suites", "benchmark.requests", "benchmark.torch_calls"),
-        *("benchmark.competitors", "benchmark.worker", "benchmark.__main__"),
-        *("benchmark.processes", "benchmark.contestants", "benchmark.rounds"),
-        *("benchmark.results", "benchmark.report", "benchmark.machine"),
-    ],
-    ["__init__", "cli", "__main__"],
-]
-RANK = {module: rank for rank, modules in enumerate(LAYERS) for module in modules}
+# From the lowest room to the highest: a module imports from its own room and from lower ones.
+# docs/architecture.md shows the same order.
+ROOMS = (
+    "errors",
+    "config",
+    "system",
+    "problem",
+    "wisdom",
+    "backends.numpy",
+    "backends.onednn",
+    "dispatch",
+    "api",
+    "__init__",
+    "tools",
+    "cli",
+    "__main__",
+)
 
 
 def rank(module: str) -> int:
-    return RANK["cli"] if module.startswith("cli") else RANK[module]
+    homes = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
+    return ROOMS.index(homes[0])
 
 
 def modules() -> dict[str, Path]:
@@ -89,6 +51,18 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Import statements, but for those of types alone and of names that a module has lazily."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        yield from imports(node)
+
+
 def imported(module: str, path: Path) -> set[str]:
     """Modules of the package that a module imports, by their dotted names inside it."""
     package = ["onednn_py", *module.split(".")]
@@ -97,14 +71,16 @@ def imported(module: str, path: Path) -> set[str]:
     elif module == "__init__":
         package = ["onednn_py"]
     targets = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            name = [*base, *(node.module.split(".") if node.module else [])][1:]
+    for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = [*base, *(node.module.split(".") if node.module else [])]
+            if name[0] != "onednn_py":
+                continue
             for alias in node.names:
-                whole = ".".join([*name, alias.name])
-                targets.add(whole if whole in MODULES else ".".join(name) or "__init__")
-        elif isinstance(node, ast.Import):
+                whole = ".".join([*name[1:], alias.name])
+                targets.add(whole if whole in MODULES else ".".join(name[1:]) or "__init__")
+        else:
             targets |= {"__init__" for alias in node.names if alias.name == "onednn_py"}
     return targets
 
@@ -136,7 +112,11 @@ def test_nothing_imports_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "home"), [("cffi.FFI(", "native.declarations"), (".dlopen(", "native.library")]
+    ("text", "home"),
+    [
+        ("cffi.FFI(", "backends.onednn.binding.declarations"),
+        (".dlopen(", "backends.onednn.binding.library"),
+    ],
 )
 def test_c_has_one_door(text: str, home: str) -> None:
     users = [name for name, path in MODULES.items() if text in path.read_text(encoding="utf-8")]
@@ -164,7 +144,7 @@ class Watched(dict):
         return super().get(key, default)
 os.environ = Watched(os.environ)
 import onednn_py
-from onednn_py.native import library, runtime, declarations
+from onednn_py.backends.onednn.binding import library, runtime, declarations
 assert library._found is None and runtime._runtime is None
 assert declarations.ffi.cache_info().currsize == 0
 if sys.platform == "linux":

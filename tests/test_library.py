@@ -13,8 +13,8 @@ from conftest import HAS_ONEDNN, needs_onednn
 
 import onednn_py
 from onednn_py import ShapeError
-from onednn_py.native import library, search
-from onednn_py.native.search import LIBRARY_NAMES, Candidate
+from onednn_py.backends.onednn.binding import library, search
+from onednn_py.backends.onednn.binding.search import LIBRARY_NAMES, Candidate
 
 COMPILER = os.environ.get("CC", "cc")
 
@@ -31,7 +31,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 # The search finds nothing: how the package behaves on a machine without oneDNN.
 WITHOUT = """
-from onednn_py.native import library
+from onednn_py.backends.onednn.binding import library
 library.candidates = lambda: {candidates!r}
 import numpy as np, onednn_py
 src, weights = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)
@@ -61,7 +61,7 @@ def test_without_a_library_onednn_is_an_error_with_every_path_tried() -> None:
         "except onednn_py.LibraryNotFoundError as error:\n"
         "    print(error)\n"
         "info = onednn_py.info()\n"
-        "cpus = onednn_py.parallel.available_cpus()\n"
+        "cpus = onednn_py.system.parallel.available_cpus()\n"
         "print(info['library'], len(info['rejected']), onednn_py.get_num_threads() == cpus)\n"
     )
     done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")

@@ -17,15 +17,16 @@ from forks import child_while_held, needs_fork
 from test_candidates import NETWORKS, Way
 
 import onednn_py
-from onednn_py import AttributeValueError, dispatch, wisdom
+from onednn_py import AttributeValueError, wisdom
+from onednn_py.backends.numpy import NumpyPlan
+from onednn_py.backends.onednn import autotune as tune
+from onednn_py.backends.onednn.autotune import Measured, described, measure
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection.select import build_plan
+from onednn_py.dispatch import planner as dispatch
 from onednn_py.errors import OneDNNError
-from onednn_py.native import tune
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import build_plan
-from onednn_py.native.tune import Measured, described, measure
-from onednn_py.numpy_backend import NumpyPlan
-from onednn_py.problem import Problem
+from onednn_py.problem.problem import Problem
 from onednn_py.wisdom import Entry
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("fresh_cache")]

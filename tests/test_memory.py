@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from onednn_py.memory import ALIGNMENT, HUGE_PAGE, SMALLEST_LEASE, Pool
+from onednn_py.system.memory_pool import ALIGNMENT, HUGE_PAGE, SMALLEST_LEASE, Pool
 
 F32 = np.dtype(np.float32)
 BYTES = np.dtype(np.uint8)

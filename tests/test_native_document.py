@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py import comparison
+from onednn_py.tools import native_programs as comparison
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "native.md"
 HEAD, *BLOCKS = re.findall(

@@ -17,7 +17,7 @@ from native_programs import TOTALS, Outcome, assert_same_bits, compile_program, 
 from primitive_cases import Case, all_cases
 
 import onednn_py
-from onednn_py.native import selection
+from onednn_py.backends.onednn.selection import select as selection
 
 CASES = list(all_cases())
 SUBJECT = "primitives"

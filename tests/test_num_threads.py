@@ -17,9 +17,11 @@ from conftest import HAS_ONEDNN, needs_onednn
 from forks import needs_fork
 
 import onednn_py
-from onednn_py import AttributeValueError, blas, config, parallel
-from onednn_py.native import openmp, runtime
-from onednn_py.native.library import library
+from onednn_py import AttributeValueError, config
+from onednn_py.backends.onednn.binding import openmp, runtime
+from onednn_py.backends.onednn.binding.library import library
+from onednn_py.system import blas_threads as blas
+from onednn_py.system import parallel
 
 Result = TypeVar("Result")
 
@@ -339,7 +341,7 @@ def test_without_a_library(tmp_path: Path) -> None:
     code = """
 import onednn_py
 from onednn_py import parallel
-from onednn_py.native import library
+from onednn_py.backends.onednn.binding import library
 onednn_py.set_num_threads(3)
 with onednn_py.num_threads(2):
     assert parallel.current_threads() == 2

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from conftest import needs_onednn
 
-from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn.case import Case
 from onednn_py.cli import main
-from onednn_py.verification.numerical_errors import family, grouped, measure
+from onednn_py.tools.benchdnn import parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.verification.numerical_errors import family, grouped, measure
 
 pytestmark = needs_onednn
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from test_properties import geometries
 
 import onednn_py
-from onednn_py.numpy_backend import channelwise, gradient, products, scratch, windows
+from onednn_py.backends.numpy import channelwise, gradient, products, windows
+from onednn_py.backends.numpy import workspace as scratch
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from forks import needs_fork
 from test_arrays import FORMS, gaps
 
 import onednn_py
-from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec, dispatch, wisdom
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import candidates
+from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec, wisdom
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.dispatch import planner as dispatch
 from onednn_py.wisdom import Entry
 
 GEOMETRIES = (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from forks import needs_fork
 
-from onednn_py.parallel import available_cpus, boxes, each, spans
+from onednn_py.system.parallel import available_cpus, boxes, each, spans
 
 THREADS = [1, 2, 5]
 
@@ -120,7 +120,7 @@ def test_many_callers_at_once() -> None:
 def test_a_forked_child_works_on_one_thread_and_exit_waits_for_nobody() -> None:
     code = """
 import atexit, os, threading
-from onednn_py.parallel import current_threads, each
+from onednn_py.system.parallel import current_threads, each
 idents = set()
 each(lambda item: None, range(100), 3)
 child = os.fork()
@@ -144,7 +144,7 @@ def test_a_bound_caller_shares_its_cpu_with_no_worker() -> None:
     # What OpenMP does to the calling thread under OMP_PROC_BIND.
     code = """
 import os, threading
-from onednn_py.parallel import available_cpus, each
+from onednn_py.system.parallel import available_cpus, each
 cpus = os.sched_getaffinity(0)
 os.sched_setaffinity(0, {min(cpus)})
 assert available_cpus() == len(cpus)
@@ -163,7 +163,7 @@ assert os.sched_getaffinity(0) == {min(cpus)}
 
 INTERRUPTED = """
 import signal, threading, time
-from onednn_py.parallel import each
+from onednn_py.system.parallel import each
 
 class Stop(Exception):
     pass

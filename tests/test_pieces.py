@@ -16,20 +16,22 @@ from test_arrays import crop
 from ways import FORMATS, NETWORKS, LaidOut, Way
 
 import onednn_py
-from onednn_py import calls
-from onednn_py.benchdnn.case import Case as Benchdnn
-from onednn_py.benchdnn.descriptor import parse_descriptor
-from onednn_py.dispatch import plan_jobs
-from onednn_py.memory import pool
-from onednn_py.native import amounts, heuristics, selection
-from onednn_py.native.amounts import good_pieces
-from onednn_py.native.conversions import Conversions
-from onednn_py.native.formulations import formulate
-from onednn_py.native.heuristics import Wish
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import candidates, part_of
-from onednn_py.problem import Choice, Problem
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.casts import Conversions
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection import heuristics
+from onednn_py.backends.onednn.selection import select as selection
+from onednn_py.backends.onednn.selection import thresholds as amounts
+from onednn_py.backends.onednn.selection.formulations import formulate
+from onednn_py.backends.onednn.selection.heuristics import Wish
+from onednn_py.backends.onednn.selection.select import candidates, part_of
+from onednn_py.backends.onednn.selection.thresholds import good_pieces
+from onednn_py.dispatch import bound_call as calls
+from onednn_py.dispatch.planner import plan_jobs
+from onednn_py.problem.problem import Choice, Problem
+from onednn_py.system.memory_pool import pool
+from onednn_py.tools.benchdnn.case import Case as Benchdnn
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
 GEOMETRIES = {
     **NETWORKS,

@@ -11,7 +11,7 @@ from cases import CURATED, OPERATIONS
 
 import onednn_py
 from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec
-from onednn_py.plancache import PlanCache, _Build
+from onednn_py.dispatch.plan_cache import PlanCache, _Build
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

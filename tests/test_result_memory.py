@@ -13,11 +13,12 @@ from conftest import needs_onednn
 from forks import child_while_held, needs_fork
 
 import onednn_py
-from onednn_py import dispatch, memory
-from onednn_py.benchdnn.batch import read_batch
-from onednn_py.benchdnn.case import Case
-from onednn_py.benchmark.suites import suite_files
-from onednn_py.memory import pool
+from onednn_py.dispatch import planner as dispatch
+from onednn_py.system import memory_pool as memory
+from onednn_py.system.memory_pool import pool
+from onednn_py.tools.benchdnn.batch import read_batch
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.suites import suite_files
 
 
 def address(array: np.ndarray) -> int:

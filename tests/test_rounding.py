@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py import rounding
-from onednn_py.memory import pool
-from onednn_py.rounding import CHUNK, FEW_CHUNKS, round_into, sum_into_bias, widen_into
+from onednn_py.system import casting as rounding
+from onednn_py.system.casting import CHUNK, FEW_CHUNKS, round_into, sum_into_bias, widen_into
+from onednn_py.system.memory_pool import pool
 
 MANY = FEW_CHUNKS * CHUNK + 3
 HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)

@@ -124,7 +124,7 @@ def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_difference_is_reported_and_fails(
     onednn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onednn_py.graph_files.calls import Call
+    from onednn_py.tools.graph_files.calls import Call
 
     right = Call.execute
 

@@ -11,7 +11,7 @@ from conftest import needs_onednn
 
 import onednn_py
 from onednn_py import TensorSpec
-from onednn_py.native.library import library
+from onednn_py.backends.onednn.binding.library import library
 
 pytestmark = needs_onednn
 

@@ -193,7 +193,7 @@ def test_multiprocessing_by_fork() -> None:
 @needs_onednn
 def test_a_thread_count_is_part_of_the_key() -> None:
     """A primitive is built for a number of threads; OMP keeps that number per thread."""
-    from onednn_py.native.library import library
+    from onednn_py.backends.onednn.binding.library import library
 
     if not library().uses_openmp:
         pytest.skip("not an OpenMP build")

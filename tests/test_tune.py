@@ -16,12 +16,13 @@ import pytest
 from conftest import needs_onednn
 
 import onednn_py
-from onednn_py import dispatch, wisdom
-from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn.case import Case
+from onednn_py import wisdom
 from onednn_py.cli import main, tune
+from onednn_py.dispatch import planner as dispatch
 from onednn_py.errors import OneDNNError
-from onednn_py.problem import Choice
+from onednn_py.problem.problem import Choice
+from onednn_py.tools.benchdnn import parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
 from onednn_py.wisdom import Machine, files
 
 TINY = "mb1ic4ih6oc8kh3ph1"

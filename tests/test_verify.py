@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from conftest import needs_onednn
 
-from onednn_py import dispatch
-from onednn_py.benchdnn import parse_descriptor
-from onednn_py.benchdnn.case import Case
-from onednn_py.calls import Bound
+from onednn_py.backends.onednn.execution.plan import NativePlan
 from onednn_py.cli import main
-from onednn_py.comparison import ComparisonUnavailableError
+from onednn_py.dispatch import planner as dispatch
+from onednn_py.dispatch.bound_call import Bound
 from onednn_py.errors import OneDNNError
-from onednn_py.native.plan import NativePlan
-from onednn_py.verification import verifier
-from onednn_py.verification.native_runner import NativeRunner
-from onednn_py.verification.verifier import Verifier, difference
+from onednn_py.tools.benchdnn import parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.native_programs import ComparisonUnavailableError
+from onednn_py.tools.verification import verifier
+from onednn_py.tools.verification.native_runner import NativeRunner
+from onednn_py.tools.verification.verifier import Verifier, difference
 
 pytestmark = needs_onednn
 

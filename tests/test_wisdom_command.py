@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onednn_py import cli
-from onednn_py.dispatch import machine_here
+from onednn_py.dispatch.planner import machine_here
 from onednn_py.wisdom import Entry, Machine, files
 
 OTHER = Machine("2.7.0", "0123456789", "sse41", 64)

@@ -10,13 +10,13 @@ from cases import Tensors, case
 from reference import assert_exact
 
 import onednn_py
-from onednn_py import calls
-from onednn_py.arrays import element_strides
-from onednn_py.native.parts import Part
-from onednn_py.native.plan import NativePlan
-from onednn_py.native.runtime import runtime
-from onednn_py.native.selection import candidates
-from onednn_py.problem import Problem
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.selection.candidate import Part
+from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.dispatch import bound_call as calls
+from onednn_py.problem.arrays import element_strides
+from onednn_py.problem.problem import Problem
 
 __all__ = ["FORMATS", "NETWORKS", "LaidOut", "Way", "assert_apart"]
 

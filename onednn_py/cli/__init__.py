@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ..errors import OneDNNPyError
-from . import bench, demo, information, run, tune, verify, wisdom
+from onednn_py.errors import OneDNNPyError
+
+from . import bench, demo, run, tune, verify, wisdom
+from . import info as information
 
 __all__ = ["main"]
 

@@ -8,18 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..benchdnn import Descriptor, parse_descriptor
-from ..benchdnn.case import Case
-from ..benchmark.contestants import OTHERS, contestants
-from ..benchmark.machine import busy_cores, cpu_name
-from ..benchmark.report import CaseTable, fault_lines, gap_lines, group_lines, tiny_lines
-from ..benchmark.results import Result, grouped, to_json
-from ..benchmark.rounds import Benchmark
-from ..config import EFFORTS
-from ..errors import AttributeValueError
-from ..information import get_num_threads, info
-from .bench_figures import save_ratio_figure
-from .extras import require
+from onednn_py.api.info import get_num_threads, info
+from onednn_py.config import EFFORTS
+from onednn_py.errors import AttributeValueError
+from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.contestants import OTHERS, contestants
+from onednn_py.tools.benchmark.figures import save_ratio_figure
+from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
+from onednn_py.tools.benchmark.report import (
+    CaseTable,
+    fault_lines,
+    gap_lines,
+    group_lines,
+    tiny_lines,
+)
+from onednn_py.tools.benchmark.results import Result, grouped, to_json
+from onednn_py.tools.benchmark.rounds import Benchmark
+from onednn_py.tools.extras import require
+
 from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
 from .screen import Screen

@@ -17,11 +17,10 @@ import ml_dtypes
 import numpy as np
 
 import onednn_py
-
-from . import training
-from .extras import require
-from .figure import FORMATS, save_figure
-from .network import CONVOLUTIONS, Network
+from onednn_py.tools.demo import training
+from onednn_py.tools.demo.figure import FORMATS, save_figure
+from onednn_py.tools.demo.network import CONVOLUTIONS, Network
+from onednn_py.tools.extras import require
 
 __all__ = ["add_parser", "run"]
 

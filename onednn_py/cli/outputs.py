@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import AttributeValueError
-from .figure import FORMATS
+from onednn_py.errors import AttributeValueError
+from onednn_py.tools.demo.figure import FORMATS
 
 __all__ = ["check_writable", "picture", "write_json"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..benchdnn import Descriptor, parse_descriptor
-from ..benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
-from ..benchdnn.case import Case
-from ..benchmark.suites import SUITES, suite_files
-from ..config import MOST_THREADS
-from ..errors import AttributeValueError
-from ..formats import DATA_FORMATS
+from onednn_py.config import MOST_THREADS
+from onednn_py.errors import AttributeValueError
+from onednn_py.problem.formats import DATA_FORMATS
+from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.suites import SUITES, suite_files
 
 __all__ = [
     "add_problem_options",

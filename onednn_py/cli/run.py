@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import DTYPES
-from ..config import BACKENDS
-from ..errors import AttributeValueError, GraphFileError
-from ..graph_files import COMPARABLE, GraphOperation, OperationReport, Replay, load_graph
+from onednn_py.config import BACKENDS
+from onednn_py.errors import AttributeValueError, GraphFileError
+from onednn_py.problem.arrays import DTYPES
+from onednn_py.tools.graph_files import (
+    COMPARABLE,
+    GraphOperation,
+    OperationReport,
+    Replay,
+    load_graph,
+)
 
 __all__ = ["add_parser", "run"]
 

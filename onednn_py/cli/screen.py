@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
-from .extras import MissingExtraError, require
+from onednn_py.tools.extras import MissingExtraError, require
 
 __all__ = ["Screen"]
 

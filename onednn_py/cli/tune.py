@@ -12,15 +12,22 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from .. import wisdom
-from ..benchdnn.case import Case
-from ..benchmark.report import CaseColumn
-from ..dispatch import NO_IMPLEMENTATION, known, machine_here, measure_problem, unfit
-from ..errors import AttributeValueError, OneDNNError
-from ..native.runtime import runtime
-from ..native.tune import DEFAULT_BUDGET, described
-from ..threads import num_threads
-from ..wisdom.files import read
+from onednn_py import wisdom
+from onednn_py.api.threads import num_threads
+from onednn_py.backends.onednn.autotune import DEFAULT_BUDGET, described
+from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py.dispatch.planner import (
+    NO_IMPLEMENTATION,
+    known,
+    machine_here,
+    measure_problem,
+    unfit,
+)
+from onednn_py.errors import AttributeValueError, OneDNNError
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.report import CaseColumn
+from onednn_py.wisdom.files import read
+
 from .bench import DEFAULT_DIRECTIONS, default_problems
 from .outputs import check_writable, write_json
 from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count

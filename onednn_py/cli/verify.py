@@ -11,16 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..benchdnn import Descriptor, parse_descriptor
-from ..benchdnn.case import Case
-from ..errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
-from ..information import info
-from ..verification.numerical_errors import Measurement, grouped, measure, table
-from ..verification.numerical_errors import to_json as measurements_to_json
-from ..verification.report import outcome_line, succeeded, summary_lines, to_json, to_junit
-from ..verification.verifier import Outcome, Verifier, fitted, native_runner
-from .error_figure import save_error_figure
-from .extras import require
+from onednn_py.api.info import info
+from onednn_py.errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
+from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.extras import require
+from onednn_py.tools.verification.figure import save_error_figure
+from onednn_py.tools.verification.numerical_errors import Measurement, grouped, measure, table
+from onednn_py.tools.verification.numerical_errors import to_json as measurements_to_json
+from onednn_py.tools.verification.report import (
+    outcome_line,
+    succeeded,
+    summary_lines,
+    to_json,
+    to_junit,
+)
+from onednn_py.tools.verification.verifier import Outcome, Verifier, fitted, native_runner
+
 from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, natural, positive, selected_cases
 from .screen import Screen

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import wisdom
-from ..dispatch import machine_here
-from ..errors import AttributeValueError, OneDNNPyError
-from ..wisdom import Entry, Machine
-from ..wisdom.files import Contents, merge_into, read
+from onednn_py import wisdom
+from onednn_py.dispatch.planner import machine_here
+from onednn_py.errors import AttributeValueError, OneDNNPyError
+from onednn_py.wisdom import Entry, Machine
+from onednn_py.wisdom.files import Contents, merge_into, read
 
 __all__ = ["add_parser", "run"]
 

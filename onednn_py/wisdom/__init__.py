@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import platformdirs
 
-from ..errors import AttributeValueError, WisdomFileError
+from onednn_py.errors import AttributeValueError, WisdomFileError
+
 from .entry import Entry, Machine, checked_problem
 from .files import MOST_ENTRIES, Contents, merge_into, read
 

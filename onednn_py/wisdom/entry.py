@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import AttributeValueError
+from onednn_py.errors import AttributeValueError
 
 __all__ = ["Entry", "Machine", "checked_problem"]
 

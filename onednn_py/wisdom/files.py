@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import AttributeValueError, WisdomFileError
+from onednn_py.errors import AttributeValueError, WisdomFileError
+
 from .entry import Entry, Machine, checked_problem
 
 try:

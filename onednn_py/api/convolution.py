@@ -1,0 +1,333 @@
+"""Convolution and its gradients.
+
+Shapes in the docstrings are for ``data_format="NXC"``: N is the minibatch, S and X are
+spatial shapes of one to three axes, I and O the channels of the operation's src and dst.
+With ``"NCX"`` channels come second. All tensors of a call have one dtype: float32,
+float16, bfloat16, or float64, which always runs on NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onednn_py.dispatch.call_cache import Array, Ints, call
+
+__all__ = [
+    "convolution",
+    "convolution_backprop_data",
+    "convolution_backward_data",
+    "convolution_backward_weights",
+]
+
+
+def convolution(
+    src: Array,
+    weights: Array,
+    bias: Array | None = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    out: Array | None = None,
+    backend: str | None = None,
+    fpmath_mode: str | None = None,
+) -> Array:
+    """Convolution, forward (Convolution).
+
+    Parameters
+    ----------
+    src : ndarray, shape (N, *S, I)
+    weights : ndarray, shape (*kernel, I/groups, O)
+    bias : ndarray, shape (O,), optional
+    strides, pads_begin, pads_end, dilations : int or sequence of int
+        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
+    auto_pad : {"none", "valid", "same_upper", "same_lower"}
+        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
+    groups : int
+    data_format : {"NXC", "NCX"}
+    weights_format : {"XIO", "OIX"}
+        (*kernel, I/groups, O) or (O, I/groups, *kernel).
+    out : ndarray, optional
+        Written and returned; may be a strided view.
+    backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
+
+    Returns
+    -------
+    ndarray, shape (N, *X, O)
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    LibraryNotFoundError
+        If ``backend="onednn"`` and no library can be used.
+    """
+    result: Array = call(
+        "convolution",
+        {"src": src, "weights": weights, "bias": bias},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "weights_format": weights_format,
+        },
+        out,
+        backend,
+        fpmath_mode,
+    )
+    return result
+
+
+def convolution_backward_data(
+    diff_dst: Array,
+    weights: Array,
+    dst_shape: Sequence[int] | None = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    output_padding: Ints = 0,
+    auto_pad_rule: str = "native",
+    out: Array | None = None,
+    backend: str | None = None,
+    fpmath_mode: str | None = None,
+) -> Array:
+    """Gradient of `convolution` with respect to src (ConvolutionBackwardData).
+
+    Parameters
+    ----------
+    diff_dst : ndarray, shape (N, *X, O)
+    weights : ndarray, shape (*kernel, I/groups, O)
+    dst_shape : sequence of int, optional
+        Shape of the result in ``data_format`` order, or its spatial sizes alone. Without it
+        they are stride * (X - 1) + (kernel - 1) * dilation + 1 - pads + output_padding.
+    strides, pads_begin, pads_end, dilations : int or sequence of int
+        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
+    auto_pad : {"none", "valid", "same_upper", "same_lower"}
+        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
+    groups : int
+    data_format : {"NXC", "NCX"}
+    weights_format : {"XIO", "OIX"}
+        (*kernel, I/groups, O) or (O, I/groups, *kernel).
+    output_padding : int or sequence of int
+        Less than max(stride, dilation); ignored where ``dst_shape`` is given.
+    auto_pad_rule : {"native", "documented"}
+        Which side an odd SAME padding favours: oneDNN's implementation, or the formula
+        that its documents print and OpenVINO implements, which is the opposite.
+    out : ndarray, optional
+        Written and returned; may be a strided view.
+    backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
+
+    Returns
+    -------
+    ndarray, shape (N, *S, I)
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    LibraryNotFoundError
+        If ``backend="onednn"`` and no library can be used.
+
+    Examples
+    --------
+    >>> import numpy as np, onednn_py
+    >>> diff_dst = np.ones((1, 2, 2, 1), np.float32)
+    >>> weights = np.ones((2, 2, 1, 1), np.float32)
+    >>> onednn_py.convolution_backward_data(diff_dst, weights)[0, :, :, 0].tolist()
+    [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
+    """
+    result: Array = call(
+        "convolution_backward_data",
+        {"diff_dst": diff_dst, "weights": weights},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "weights_format": weights_format,
+            "output_padding": output_padding,
+            "dst_shape": dst_shape,
+            "auto_pad_rule": auto_pad_rule,
+        },
+        out,
+        backend,
+        fpmath_mode,
+    )
+    return result
+
+
+def convolution_backprop_data(
+    output_delta: Array,
+    filter: Array,  # noqa: A002 - the document's name
+    output_shape: Sequence[int] | None = None,
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    filter_format: str = "XIO",
+    output_padding: Ints = 0,
+    auto_pad_rule: str = "native",
+    out: Array | None = None,
+    backend: str | None = None,
+    fpmath_mode: str | None = None,
+) -> Array:
+    """`convolution_backward_data` by its older name and attributes (ConvolutionBackpropData-1).
+
+    Parameters
+    ----------
+    output_delta : ndarray, shape (N, *X, O)
+    filter : ndarray, shape (*kernel, I/groups, O)
+    output_shape : sequence of int, optional
+        Shape of the result in ``data_format`` order, or its spatial sizes alone.
+    strides, pads_begin, pads_end, dilations : int or sequence of int
+        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
+    auto_pad : {"none", "valid", "same_upper", "same_lower"}
+        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
+    groups : int
+    data_format : {"NXC", "NCX"}
+    filter_format : {"XIO", "OIX"}
+        (*kernel, I/groups, O) or (O, I/groups, *kernel).
+    output_padding : int or sequence of int
+        Less than max(stride, dilation); ignored where ``output_shape`` is given.
+    auto_pad_rule : {"native", "documented"}
+        As in `convolution_backward_data`.
+    out : ndarray, optional
+        Written and returned; may be a strided view.
+    backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
+
+    Returns
+    -------
+    ndarray, shape (N, *S, I)
+        input_delta.
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    LibraryNotFoundError
+        If ``backend="onednn"`` and no library can be used.
+    """
+    result: Array = call(
+        "convolution_backprop_data",
+        {"output_delta": output_delta, "filter": filter},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "filter_format": filter_format,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad_rule": auto_pad_rule,
+        },
+        out,
+        backend,
+        fpmath_mode,
+    )
+    return result
+
+
+def convolution_backward_weights(
+    src: Array,
+    diff_dst: Array,
+    weights_shape: Sequence[int],
+    *,
+    strides: Ints = 1,
+    pads_begin: Ints = 0,
+    pads_end: Ints = 0,
+    dilations: Ints = 1,
+    auto_pad: str = "none",
+    groups: int = 1,
+    data_format: str = "NXC",
+    weights_format: str = "XIO",
+    bias: bool = False,
+    out: Array | Sequence[Array | None] | None = None,
+    backend: str | None = None,
+    fpmath_mode: str | None = None,
+) -> Any:
+    """Gradient of `convolution` with respect to weights (ConvolutionBackwardWeights).
+
+    Parameters
+    ----------
+    src : ndarray, shape (N, *S, I)
+    diff_dst : ndarray, shape (N, *X, O)
+    weights_shape : sequence of int
+        Shape of the result in ``weights_format`` order.
+    strides, pads_begin, pads_end, dilations : int or sequence of int
+        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
+    auto_pad : {"none", "valid", "same_upper", "same_lower"}
+        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
+    groups : int
+    data_format : {"NXC", "NCX"}
+    weights_format : {"XIO", "OIX"}
+        (*kernel, I/groups, O) or (O, I/groups, *kernel).
+    bias : bool
+        Whether to return the gradient of the bias too.
+    out : ndarray, or pair of ndarray or None, optional
+        For diff_weights, or for (diff_weights, diff_bias).
+    backend : {"auto", "onednn", "numpy"}, optional
+    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
+        What float32 tensors may be rounded to before they are multiplied.
+
+    Returns
+    -------
+    ndarray of ``weights_shape``, or with ``bias`` a tuple of it and diff_bias of shape (O,)
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    LibraryNotFoundError
+        If ``backend="onednn"`` and no library can be used.
+    """
+    return call(
+        "convolution_backward_weights",
+        {"src": src, "diff_dst": diff_dst},
+        {
+            "strides": strides,
+            "pads_begin": pads_begin,
+            "pads_end": pads_end,
+            "dilations": dilations,
+            "auto_pad": auto_pad,
+            "groups": groups,
+            "data_format": data_format,
+            "weights_format": weights_format,
+            "weights_shape": weights_shape,
+        },
+        out,
+        backend,
+        fpmath_mode,
+        bias=bias,
+    )

@@ -1,0 +1,69 @@
+"""What is in use: versions, library, CPU, threads, and what was rejected."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import cffi
+import ml_dtypes
+import numpy as np
+
+from onednn_py.backends.onednn.binding.library import library, rejections
+from onednn_py.backends.onednn.selection.capabilities import support
+from onednn_py.errors import LibraryNotFoundError
+
+from .threads import get_num_threads
+
+__all__ = ["get_num_threads", "info", "package_version"]
+
+
+def package_version() -> str:
+    """Return the installed version of this package."""
+    try:
+        return version("onednn_py")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def info() -> dict[str, Any]:
+    """Return versions, library path, hash, CPU ISA, threading runtime, threads, rejections.
+
+    Returns
+    -------
+    dict
+        ``library`` is None, and ``error`` says why, if no oneDNN can be used.
+        ``supports`` says which data types oneDNN computes natively on this CPU, and
+        whether the library has the Graph API. ``rejected`` lists candidates as dicts of
+        path, source and reason.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> sorted(onednn_py.info())[:4]
+    ['backend', 'cffi', 'cpu_isa', 'error']
+    """
+    found, error = None, None
+    try:
+        found = library()
+    except LibraryNotFoundError as failure:
+        error = str(failure)
+    return {
+        "onednn_py": package_version(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cffi": cffi.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+        "backend": "onednn" if found else "numpy",
+        "library": found.path if found else None,
+        "source": found.source if found else None,
+        "version": found.version_text if found else None,
+        "hash": found.hash if found else None,
+        "cpu_isa": found.cpu_isa if found else None,
+        "runtime": found.runtime if found else None,
+        "threads": get_num_threads(),
+        "supports": support(found) if found else None,
+        "error": error,
+        "rejected": [rejection._asdict() for rejection in rejections()],
+    }

@@ -1,0 +1,87 @@
+"""How many threads a call uses: oneDNN's OpenMP runtime, NumPy's BLAS and this package's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from onednn_py.backends.onednn.binding.library import library
+from onednn_py.backends.onednn.binding.runtime import gives_threads_back, threads
+from onednn_py.config import checked_threads, set_threads, use_threads
+from onednn_py.errors import LibraryNotFoundError
+from onednn_py.system import blas_threads as blas
+from onednn_py.system import parallel
+
+__all__ = ["get_num_threads", "num_threads", "set_num_threads"]
+
+
+def get_num_threads() -> int:
+    """Return the number of threads that a call on this thread uses.
+
+    Without a oneDNN library it is the number for NumPy's work. Always 1 in a forked child,
+    and with a library that was built without threads.
+    """
+    try:
+        return threads(library())
+    except LibraryNotFoundError:
+        return parallel.current_threads()
+
+
+def set_num_threads(number: int) -> None:
+    """Use ``number`` threads for all calls of this process from now on.
+
+    It is applied to oneDNN's OpenMP runtime on every thread that calls, to NumPy's BLAS,
+    and to the threads that convert arrays; other users of OpenMP on those threads see the
+    number, too. Without a call, OpenMP's own default stays untouched.
+
+    Parameters
+    ----------
+    number : int
+        From 1 to 1024.
+
+    Raises
+    ------
+    AttributeValueError
+        If it is no such integer.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> onednn_py.set_num_threads(4)  # doctest: +SKIP
+    """
+    checked = checked_threads(number, "set_num_threads")
+    set_threads(checked)
+    blas.set_limit(checked)
+
+
+@contextmanager
+def num_threads(number: int) -> Iterator[None]:
+    """Use ``number`` threads for all calls inside the ``with`` block, in this context.
+
+    At its end the calling thread gets back what it had. Other threads keep their numbers,
+    except for NumPy's BLAS, which has one for the whole process.
+
+    Parameters
+    ----------
+    number : int
+        From 1 to 1024.
+
+    Raises
+    ------
+    AttributeValueError
+        If it is no such integer.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> with onednn_py.num_threads(1):
+    ...     onednn_py.get_num_threads()
+    1
+    """
+    checked = checked_threads(number, "num_threads")
+    try:
+        with use_threads(checked), blas.limited(checked):
+            yield
+    finally:
+        if gives_threads_back():
+            threads(library())

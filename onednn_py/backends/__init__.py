@@ -1,0 +1,1 @@
+"""What computes problems: oneDNN, and NumPy where no oneDNN library can be used."""

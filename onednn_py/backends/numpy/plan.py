@@ -1,0 +1,116 @@
+"""The plan of the NumPy backend: which correlations a problem is, and how each is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.problem.arrays import accumulator
+from onednn_py.problem.problem import Direction, Problem
+from onednn_py.system import blas_threads as blas
+from onednn_py.system.casting import sum_into_bias
+from onednn_py.system.parallel import current_threads, each
+
+from .channelwise import Channelwise, channelwise_gradient, is_thin
+from .correlation import Correlation, correlations
+from .gradient import products_gradient
+from .products import Gather, Shift
+from .workspace import Means, means
+
+__all__ = ["NumpyPlan"]
+
+Array = npt.NDArray[Any]
+
+
+class NumpyPlan:
+    """How NumPy computes one problem; holds shapes and steps, never arrays."""
+
+    backend = "numpy"
+    implementation = "numpy"
+    needs_arrays = True
+
+    def __init__(self, problem: Problem, reason: str = "") -> None:
+        self.problem = problem
+        self.reason = reason
+        # A transposed convolution is a convolution with src and dst exchanged.
+        self._convolution = problem.as_convolution()
+        self._correlations = [] if problem.is_empty else correlations(self._convolution)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the plan itself keeps alive, roughly."""
+        return 1024 * len(self._correlations)
+
+    def __repr__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        taps = sum(prod(correlation.counts) for correlation in self._correlations)
+        return f"{self.problem.operation}: numpy{reason}, {taps} kernel taps"
+
+    @np.errstate(all="ignore")  # infinities are results here, as they are in oneDNN
+    def execute(self, tensors: Mapping[str, Array]) -> None:
+        """Compute the result from canonical views, in place of the result's elements.
+
+        Parameters
+        ----------
+        tensors : mapping
+            By role (src, weights, dst, bias), canonical views as in `Problem`; the
+            result's elements, and the bias's of a weights gradient, are overwritten.
+        """
+        src, dst, weights = tensors["src"], tensors["dst"], tensors["weights"]
+        if self.problem.transposed:
+            src, dst, weights = dst, src, weights.swapaxes(1, 2)
+        groups, bias = self.problem.groups, tensors.get("bias")
+        src, dst = _grouped(src, groups), _grouped(dst, groups)
+        dtype = accumulator(self.problem.dtype)
+        with means(dtype, current_threads()) as using, blas.limited(1):
+            direction = self._convolution.direction
+            if direction is Direction.BACKWARD_WEIGHTS:
+                if bias is not None:
+                    sum_into_bias(bias, tensors["dst"])
+                self._weights_gradient(src, dst, weights, using)
+                return
+            if bias is not None:
+                bias = bias.astype(dtype).reshape(groups, -1)
+            if direction is Direction.FORWARD:
+                self._correlate(src, weights, dst, bias, using)
+            else:
+                self._correlate(dst, weights.swapaxes(1, 2), src, bias, using)
+
+    def _correlate(
+        self, source: Array, weights: Array, target: Array, bias: Array | None, using: Means
+    ) -> None:
+        reached = sum(prod(correlation.windows) for correlation in self._correlations)
+        if reached < prod(target.shape[3:]):
+            fill = 0 if bias is None else bias.reshape(*bias.shape, *(1,) * (target.ndim - 3))
+            target[...] = fill
+        jobs: list[Callable[[], None]] = []
+        for correlation in self._correlations:
+            method = _method(correlation, source, weights, target)
+            jobs += method(correlation, source, weights, target, bias, using).jobs()
+        each(lambda job: job(), jobs, using.threads)
+
+    def _weights_gradient(self, src: Array, dst: Array, weights: Array, using: Means) -> None:
+        reached = sum(prod(correlation.counts) for correlation in self._correlations)
+        if reached < prod(weights.shape[3:]):
+            weights[...] = 0
+        gradient = channelwise_gradient if is_thin(weights) else products_gradient
+        for correlation in self._correlations:
+            gradient(correlation, src, dst, weights, using)
+
+
+def _method(
+    correlation: Correlation, source: Array, weights: Array, target: Array
+) -> type[Channelwise] | type[Shift] | type[Gather]:
+    if is_thin(weights):
+        return Channelwise
+    return Shift if Shift.pays(correlation, source, target) else Gather
+
+
+def _grouped(array: Array, groups: int) -> Array:
+    """(N, C, *spatial) to (N, G, C/G, *spatial), a view."""
+    minibatch, channels, *spatial = array.shape
+    return array.reshape(minibatch, groups, channels // groups, *spatial)

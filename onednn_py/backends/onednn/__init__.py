@@ -1,0 +1,1 @@
+"""The oneDNN backend: a problem on oneDNN's primitives."""

@@ -1,0 +1,267 @@
+"""Tune: time the candidates of a problem and keep the fastest that computes the same.
+
+Every candidate runs on the same arrays of small integers. Sums of these are exact in
+float32 whatever their order, so that a candidate must agree with the heuristic choice to
+the last bit before it is trusted. Where one does not, a reference says which of them is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.errors import OneDNNError
+from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.problem import Choice, Problem, TensorLayout
+from onednn_py.system.memory_pool import ALIGNMENT, pool
+
+from .binding.engine import Api
+from .execution.plan import NativePlan
+from .selection.select import build_plan, candidates
+
+__all__ = ["DEFAULT_BUDGET", "Measured", "described", "measure"]
+
+_log = logging.getLogger("onednn_py")
+
+Array = npt.NDArray[Any]
+Reference = Callable[[Mapping[str, Array]], object]
+
+DEFAULT_BUDGET = 4.0  # seconds for one problem
+
+LARGEST_INTEGER = 2
+
+# A candidate this many times slower than the best so far is not measured any further.
+CLEARLY_BEHIND = 1.3
+LEAST_RUNS, MOST_RUNS = 3, 15
+FINALISTS = 4
+
+# The finalists take turns. A turn begins with a run that is not counted: the one before has
+# left the caches to another plan's workspace, and a call that is repeated finds its own.
+FINAL_ROUNDS = 5
+RUNS_A_TURN = 3
+
+# What a candidate must gain to be preferred to the heuristic choice: less is noise.
+LEAST_GAIN = 1.01
+
+# Large arrays of NumPy begin so many bytes behind a page, where malloc puts them.
+NUMPY_ALIGNMENT = 16
+
+# Two measurements at once would disturb each other.
+_measuring = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found out about a problem.
+
+    Attributes
+    ----------
+    plan : NativePlan
+        Of the fastest choice.
+    microseconds, heuristic_microseconds : float
+        Medians of one execution, of the choice and of the heuristic one, run alternately.
+    timings : tuple of (str, float)
+        Candidates and their medians in microseconds, fastest first.
+    """
+
+    plan: NativePlan
+    microseconds: float
+    heuristic_microseconds: float
+    timings: tuple[tuple[str, float], ...]
+
+
+def measure(
+    api: Api, problem: Problem, reference: Reference, budget: float = DEFAULT_BUDGET
+) -> Measured:
+    """Return the fastest plan of a problem.
+
+    Parameters
+    ----------
+    api : Api
+    problem : Problem
+    reference : callable
+        Computes the problem in place from canonical views by role; asked where two ways of
+        oneDNN differ.
+    budget : float
+        Seconds after which no further candidate is tried.
+
+    Raises
+    ------
+    OneDNNError
+        If oneDNN has no implementation at all, or none that agrees with the reference; a
+        candidate that fails is passed over.
+    """
+    with _measuring:
+        return _measure(api, problem, reference, budget)
+
+
+class _Runner:
+    """A plan and its executions' times."""
+
+    def __init__(self, plan: NativePlan, tensors: dict[str, Array]) -> None:
+        self.plan = plan
+        self.times: list[float] = []
+        if plan.needs_arrays:
+            self._run: Callable[[], None] = lambda: plan.execute(tensors)
+        else:
+            pointers = plan.pointers([tensors[name] for name in plan.operands])
+            self._run = lambda: plan.run(pointers)
+
+    def run(self) -> float:
+        begin = time.perf_counter()
+        self._run()
+        elapsed = time.perf_counter() - begin
+        self.times.append(elapsed)
+        return elapsed
+
+    def warm_up(self) -> None:
+        self._run()
+
+    @property
+    def microseconds(self) -> float:
+        return median(self.times) * 1e6
+
+
+def _measure(api: Api, problem: Problem, reference: Reference, budget: float) -> Measured:
+    begin = time.perf_counter()
+    tensors = _tensors(problem)
+    results = [tensors[name] for name in _result_names(problem)]
+    heuristic = _Runner(build_plan(api, problem), tensors)
+    heuristic.warm_up()
+    expected = [result.copy() for result in results]
+    best = _race(heuristic, float("inf"))
+    runners = [heuristic]
+    is_checked = False
+    for part in candidates(api, problem):
+        if part.choice == heuristic.plan.choice:
+            continue
+        if time.perf_counter() - begin > budget:
+            _log.info("%s: no time left for further candidates", problem.operation)
+            break
+        try:
+            runner = _Runner(NativePlan(api, part), tensors)
+            for result in results:
+                result.fill(0)
+            runner.warm_up()
+        except OneDNNError as error:
+            _log.info("%s: %s fails: %s", problem.operation, described(part.choice), error)
+            continue
+        found = [result.copy() for result in results]
+        if not is_checked and not all(map(np.array_equal, found, expected)):
+            is_checked = True
+            reference(tensors)
+            right = [result.copy() for result in results]
+            if not all(map(np.array_equal, right, expected)):
+                # So are all that agreed with it.
+                for wrong in runners:
+                    _pass_over(problem, wrong.plan.choice)
+                runners, best, expected = [], float("inf"), right
+        if not all(map(np.array_equal, found, expected)):
+            _pass_over(problem, part.choice)
+            continue
+        best = min(best, _race(runner, best))
+        runners.append(runner)
+    if not runners:
+        raise OneDNNError(
+            "dnnl_primitive_desc_create", "unimplemented", "every implementation is wrong"
+        )
+    runners.sort(key=lambda runner: min(runner.times))
+    finalists = runners[:FINALISTS]
+    if heuristic in runners[FINALISTS:]:
+        finalists.append(heuristic)
+    for runner in finalists:
+        runner.times.clear()
+    for _ in range(FINAL_ROUNDS):
+        for runner in finalists:
+            runner.warm_up()
+            for _ in range(RUNS_A_TURN):
+                runner.run()
+    winner = min(finalists, key=lambda runner: runner.microseconds)
+    if heuristic in runners and winner.microseconds * LEAST_GAIN > heuristic.microseconds:
+        winner = heuristic
+    timings = sorted(((described(r.plan.choice), r.microseconds) for r in runners), key=_time)
+    winner.plan.timings = tuple(timings)
+    return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
+
+
+def _pass_over(problem: Problem, choice: Choice) -> None:
+    _log.warning(
+        "%s: %s computes something else: passed over", problem.operation, described(choice)
+    )
+
+
+def _time(timing: tuple[str, float]) -> float:
+    return timing[1]
+
+
+def _race(runner: _Runner, best: float) -> float:
+    """Run a candidate until it is known well enough or clearly behind; return its least time."""
+    for count in range(MOST_RUNS):
+        runner.run()
+        least = min(runner.times)
+        if least > CLEARLY_BEHIND * best or (count + 1 >= LEAST_RUNS and sum(runner.times) > 0.02):
+            break
+    return min(runner.times)
+
+
+def _result_names(problem: Problem) -> list[str]:
+    names = [problem.result_name]
+    if problem.result_name == "weights" and problem.bias is not None:
+        names.append("bias")
+    return names
+
+
+def _tensors(problem: Problem) -> dict[str, Array]:
+    """Arrays of the problem's layouts, by role, filled with small integers."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for role in ("src", "weights", "dst", "bias"):
+        layout: TensorLayout | None = getattr(problem, role)
+        if layout is None:
+            continue
+        dtype = DTYPES[problem.dtype]
+        extent = layout.extent
+        # Where NumPy's own memory begins: kernels that read it directly may be slower there.
+        memory = pool.empty((extent * dtype.itemsize + ALIGNMENT,), np.dtype(np.uint8))
+        begin = (NUMPY_ALIGNMENT - memory.ctypes.data) % ALIGNMENT
+        flat = memory[begin : begin + extent * dtype.itemsize].view(dtype)
+        if role in _result_names(problem):
+            flat.fill(0)
+        else:
+            numbers = rng.integers(-LARGEST_INTEGER, LARGEST_INTEGER + 1, 2**16, np.int8)
+            for first in range(0, extent, numbers.size):
+                part = flat[first : first + numbers.size]
+                part[...] = numbers[: part.size]
+        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
+        made[role] = np.ndarray(layout.shape, dtype, flat, 0, strides)
+    return made
+
+
+def described(choice: Choice) -> str:
+    """Return a choice in one line."""
+    notes = [choice.implementation or "first"]
+    if choice.formulation != "direct":
+        notes.append(choice.formulation)
+    notes.append(f"activations {choice.activations}, weights {choice.weights}")
+    notes.append(choice.compute_dtype)
+    if choice.pieces > 1:
+        notes.append(f"{choice.pieces} pieces of {choice.cut}")
+    return ", ".join([*notes, "one thread"] if choice.threads else notes)
+
+
+def _after_fork_in_child() -> None:
+    global _measuring
+    _measuring = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,1 @@
+"""The door to C: declarations, the library, its OpenMP runtime, checked calls."""

@@ -1,0 +1,291 @@
+"""oneDNN's objects: every create with its destroy, every status checked.
+
+A handle is wrapped by ``ffi.gc`` on the line after its status check, with a destructor
+that holds the library, so that no handle outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.errors import OneDNNError, OneDNNMemoryError
+
+from .declarations import ffi, text_of
+from .library import Library
+from .openmp import find_openmp
+
+__all__ = ["Api", "Handle"]
+
+# A cffi pointer that destroys what it points to when it is collected.
+Handle = Any
+
+
+# Types that have a buffer, which bfloat16 has not.
+_BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+class Api:
+    """Checked calls into one library, on one CPU engine."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.lib = library.lib
+        self.ffi = ffi()
+        self._from_buffer = self.ffi.from_buffer
+        self.openmp = find_openmp(library) if library.uses_openmp else None
+        self._statuses = {
+            value: name.removeprefix("dnnl_")
+            for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
+        }
+        self.engine = self._create(
+            "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
+        )
+        self._attributes = {"strict": self._attributes_of("strict")}
+        # oneDNN's own cache takes layouts for one that differ in an axis of one element, and
+        # gives the primitive of the other (docs/native.md). Plans are cached here anyway.
+        self.check(
+            "dnnl_set_primitive_cache_capacity", self.lib.dnnl_set_primitive_cache_capacity(0)
+        )
+
+    def on_threads(self, number: int) -> AbstractContextManager[None]:
+        """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""
+        return nullcontext() if self.openmp is None else self.openmp.on(number)
+
+    def check(self, function: str, status: int, detail: str = "") -> None:
+        """Raise OneDNNError unless ``status`` is success."""
+        if status:
+            name = self._statuses.get(status, f"status {status}")
+            kind = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
+            raise kind(function, name, detail)
+
+    def _create(self, kind: str, function: str, *arguments: Any, destroy: str) -> Handle:
+        made = self.ffi.new(kind)
+        self.check(function, getattr(self.lib, function)(made, *arguments))
+        keep = getattr(self, "engine", None)
+        return self.ffi.gc(made[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
+
+    def stream(self) -> Handle:
+        flags = self.lib.dnnl_stream_default_flags
+        return self._create(
+            "dnnl_stream_t *", "dnnl_stream_create", self.engine, flags, destroy="stream"
+        )
+
+    def strided_desc(self, shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Handle:
+        """Memory descriptor of a plain layout given by strides in elements."""
+        return self._create(
+            "dnnl_memory_desc_t *",
+            "dnnl_memory_desc_create_with_strides",
+            len(shape),
+            self.dims(shape),
+            self._dtype(dtype),
+            self.dims(strides),
+            destroy="memory_desc",
+        )
+
+    def any_desc(self, shape: Sequence[int], dtype: str) -> Handle:
+        """Memory descriptor whose layout the implementation chooses."""
+        return self._create(
+            "dnnl_memory_desc_t *",
+            "dnnl_memory_desc_create_with_tag",
+            len(shape),
+            self.dims(shape),
+            self._dtype(dtype),
+            self.lib.dnnl_format_tag_any,
+            destroy="memory_desc",
+        )
+
+    def _attributes_of(self, fpmath_mode: str) -> Handle:
+        made = self._create(
+            "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
+        )
+        # The library's own scratchpad ties a primitive to the thread that created it.
+        self.check(
+            "dnnl_primitive_attr_set_scratchpad_mode",
+            self.lib.dnnl_primitive_attr_set_scratchpad_mode(
+                made, self.lib.dnnl_scratchpad_mode_user
+            ),
+        )
+        if fpmath_mode != "strict":
+            mode = getattr(self.lib, f"dnnl_fpmath_mode_{fpmath_mode}")
+            self.check(
+                "dnnl_primitive_attr_set_fpmath_mode",
+                self.lib.dnnl_primitive_attr_set_fpmath_mode(made, mode),
+            )
+        return made
+
+    def attributes(self, fpmath_mode: str) -> Handle:
+        """Primitive attributes: a scratchpad of the caller's, and a floating-point mode."""
+        if fpmath_mode not in self._attributes:
+            self._attributes[fpmath_mode] = self._attributes_of(fpmath_mode)
+        return self._attributes[fpmath_mode]
+
+    def primitive_desc(self, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Handle:
+        """Primitive descriptor by ``dnnl_<function>_primitive_desc_create(engine, ...)``.
+
+        Raises
+        ------
+        OneDNNError
+            With status ``unimplemented`` if no implementation takes the problem.
+        """
+        name = f"dnnl_{function}_primitive_desc_create"
+        return self._create(
+            "dnnl_primitive_desc_t *",
+            name,
+            self.engine,
+            *arguments,
+            self.attributes(fpmath_mode),
+            destroy="primitive_desc",
+        )
+
+    def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:
+        """Primitive descriptor of a reorder, which may add to what the target holds."""
+        return self._create(
+            "dnnl_primitive_desc_t *",
+            "dnnl_reorder_primitive_desc_create",
+            source,
+            self.engine,
+            target,
+            self.engine,
+            self._adding() if adds else self.attributes("strict"),
+            destroy="primitive_desc",
+        )
+
+    def _adding(self) -> Handle:
+        if "adding" not in self._attributes:
+            made = self._attributes_of("strict")
+            post_ops = self._create("dnnl_post_ops_t *", "dnnl_post_ops_create", destroy="post_ops")
+            self.check(
+                "dnnl_post_ops_append_sum",
+                self.lib.dnnl_post_ops_append_sum(post_ops, 1.0, 0, self.lib.dnnl_data_type_undef),
+            )
+            self.check(
+                "dnnl_primitive_attr_set_post_ops",
+                self.lib.dnnl_primitive_attr_set_post_ops(made, post_ops),
+            )
+            self._attributes["adding"] = made
+        return self._attributes["adding"]
+
+    def next_implementation(self, primitive_desc: Handle) -> bool:
+        """Move the descriptor to its next implementation; False if there is none."""
+        status = self.lib.dnnl_primitive_desc_next_impl(primitive_desc)
+        if status == self.lib.dnnl_last_impl_reached:
+            return False
+        self.check("dnnl_primitive_desc_next_impl", status)
+        return True
+
+    def implementation(self, primitive_desc: Handle) -> str:
+        """Name of the descriptor's implementation, as oneDNN's verbose mode prints it."""
+        text = self.ffi.new("const char **")
+        self.check(
+            "dnnl_primitive_desc_query",
+            self.lib.dnnl_primitive_desc_query(
+                primitive_desc, self.lib.dnnl_query_impl_info_str, 0, text
+            ),
+        )
+        return text_of(text[0])
+
+    def desc_of(self, primitive_desc: Handle, query: str) -> Handle:
+        """Memory descriptor ``dnnl_query_<query>_md`` of a primitive descriptor, borrowed.
+
+        It lives as long as the primitive descriptor stays at this implementation.
+        """
+        what = getattr(self.lib, f"dnnl_query_{query}_md")
+        return self.lib.dnnl_primitive_desc_query_md(primitive_desc, what, 0)
+
+    def clone_desc(self, desc: Handle) -> Handle:
+        """A memory descriptor of its own, independent of what lent ``desc``."""
+        return self._create(
+            "dnnl_memory_desc_t *", "dnnl_memory_desc_clone", desc, destroy="memory_desc"
+        )
+
+    def equal(self, left: Handle, right: Handle) -> bool:
+        return bool(self.lib.dnnl_memory_desc_equal(left, right))
+
+    def nbytes(self, desc: Handle) -> int:
+        return int(self.lib.dnnl_memory_desc_get_size(desc)) if desc else 0
+
+    def primitive(self, primitive_desc: Handle) -> Handle:
+        return self._create(
+            "dnnl_primitive_t *", "dnnl_primitive_create", primitive_desc, destroy="primitive"
+        )
+
+    def memory(self, desc: Handle) -> Handle:
+        """Memory object without memory: the address is set before each execution."""
+        return self._create(
+            "dnnl_memory_t *",
+            "dnnl_memory_create",
+            desc,
+            self.engine,
+            self.ffi.NULL,
+            destroy="memory",
+        )
+
+    def pointers(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
+        """Addresses of the arrays' first elements, as pointers that do not own them."""
+        from_buffer = self._from_buffer
+        try:
+            return [from_buffer(array) + 0 for array in arrays]  # type: ignore[call-overload]
+        except (ValueError, TypeError, BufferError):
+            return list(map(self.pointer, arrays))
+
+    def pointer(self, array: npt.NDArray[Any]) -> Any:
+        """Address of an array's first element, as a pointer that does not own it."""
+        try:
+            bits: Any = array.view(_BITS[array.itemsize])
+            return self._from_buffer(bits) + 0
+        except (ValueError, TypeError, BufferError):
+            # A strided array has no buffer that cffi takes.
+            return self.ffi.cast("char *", array.__array_interface__["data"][0])
+
+    def layout_name(self, desc: Handle) -> str:
+        """Layout in the manner of oneDNN's tags: axes from the outermost in, then blocks.
+
+        Axis a is the first; a capital stands for an axis that is blocked as well.
+        """
+        dims, strides, blocks, indices = (self.ffi.new("const dnnl_dims_t **") for _ in range(4))
+        count = self.ffi.new("int *")
+        for query, result in (
+            ("dims", dims),
+            ("strides", strides),
+            ("inner_nblks_s32", count),
+            ("inner_blks", blocks),
+            ("inner_idxs", indices),
+        ):
+            what = getattr(self.lib, f"dnnl_query_{query}")
+            if self.lib.dnnl_memory_desc_query(desc, what, result):
+                return "opaque"
+        rank = self.ndims(desc)
+        inner = [(int(blocks[0][0][i]), int(indices[0][0][i])) for i in range(count[0])]
+        blocked = {axis for _, axis in inner}
+        order = sorted(range(rank), key=lambda axis: (-int(strides[0][0][axis]), axis))
+        letters = [chr(ord("A" if axis in blocked else "a") + axis) for axis in order]
+        return "".join(letters) + "".join(f"{size}{chr(ord('a') + axis)}" for size, axis in inner)
+
+    def ndims(self, desc: Handle) -> int:
+        count = self.ffi.new("int *")
+        self.check(
+            "dnnl_memory_desc_query",
+            self.lib.dnnl_memory_desc_query(desc, self.lib.dnnl_query_ndims_s32, count),
+        )
+        return int(count[0])
+
+    def dims(self, numbers: Sequence[int]) -> Any:
+        return self.ffi.new("dnnl_dims_t", list(numbers))
+
+    def _dtype(self, dtype: str) -> int:
+        return int(getattr(self.lib, f"dnnl_{dtype}"))
+
+
+def _destructor(lib: Any, function: str, engine: Handle | None) -> Callable[[Any], None]:
+    """Return a destructor that keeps the library and the engine alive until it has run."""
+    destroy = getattr(lib, function)
+
+    def destructor(pointer: Any, keep: Any = (lib, engine)) -> None:
+        destroy(pointer)
+
+    return destructor

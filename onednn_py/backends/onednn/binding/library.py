@@ -1,0 +1,229 @@
+"""Locate, open and judge oneDNN: the only place where a library is opened."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onednn_py.config import explicit_library
+from onednn_py.errors import LibraryNotFoundError
+
+from .declarations import ffi, text_of
+from .search import Candidate, candidates
+
+__all__ = ["Library", "Rejection", "find_library", "library", "rejections"]
+
+_log = logging.getLogger("onednn_py")
+
+REMEDY = (
+    "install one with `pip install onednn-cpu-gomp` (Linux x86-64) or from conda-forge"
+    " (`onednn`), build one with build_onednn.sh of this package's sources, or set"
+    " ONEDNN_PY_LIBRARY to the path of a libdnnl of version 3"
+)
+
+_RUNTIMES = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
+OPENMP = 2
+
+
+class Rejection(NamedTuple):
+    """A candidate that was not used, and why."""
+
+    path: str
+    source: str
+    reason: str
+
+
+class Library:
+    """An opened oneDNN of version 3 with a CPU engine.
+
+    Attributes
+    ----------
+    lib
+        The cffi library: C functions as attributes.
+    path, source : str
+        File, and where the search found it.
+    version : tuple of int
+        (major, minor, patch).
+    """
+
+    def __init__(self, lib: Any, path: str, source: str) -> None:
+        version = lib.dnnl_version()
+        self.lib = lib
+        self.path = path
+        self.source = source
+        self.version = (version.major, version.minor, version.patch)
+        self.hash = text_of(version.hash)
+        self._runtime = int(version.cpu_runtime)
+
+    @property
+    def runtime(self) -> str:
+        return _RUNTIMES.get(self._runtime, f"unknown ({self._runtime})")
+
+    @property
+    def uses_openmp(self) -> bool:
+        return self._runtime == OPENMP
+
+    @property
+    def cpu_isa(self) -> str:
+        """Name of the instruction set that oneDNN dispatches to on this CPU."""
+        value = self.lib.dnnl_get_effective_cpu_isa()
+        names: dict[int, str] = ffi().typeof("dnnl_cpu_isa_t").elements
+        return names.get(value, hex(value)).removeprefix("dnnl_cpu_isa_")
+
+    @property
+    def version_text(self) -> str:
+        return ".".join(map(str, self.version))
+
+    def exports(self, function: str) -> bool:
+        """Whether the library has a function, one that ``cdefs/`` need not declare."""
+        return hasattr(ctypes.CDLL(self.path), function)
+
+
+_lock = threading.Lock()
+_found: Library | None = None
+_rejected: list[Rejection] = []
+# The value of ONEDNN_PY_LIBRARY with which a search last failed, and its message.
+_failure: tuple[str | None, str] | None = None
+
+
+def rejections() -> list[Rejection]:
+    """Return the candidates that the last search rejected."""
+    return list(_rejected)
+
+
+def find_library() -> Library | None:
+    """Return the library in use, opening it at the first call; None if there is none.
+
+    Raises
+    ------
+    LibraryNotFoundError
+        If ``ONEDNN_PY_LIBRARY`` names a path that cannot be used: an explicit wish is
+        never replaced by something else.
+    """
+    try:
+        return library()
+    except LibraryNotFoundError:
+        if explicit_library() is not None:
+            raise
+        return None
+
+
+def library() -> Library:
+    """Return the library in use, opening it at the first call.
+
+    Raises
+    ------
+    LibraryNotFoundError
+        Listing every path tried and why it was rejected.
+    """
+    global _found, _failure
+    if _found is not None:
+        return _found
+    with _lock:
+        if _found is not None:
+            return _found
+        wish = explicit_library()
+        if _failure is None or _failure[0] != wish:
+            _found = _search(wish)
+            if _found is not None:
+                _log.info("oneDNN %s from %s", _found.version_text, _found.path)
+                return _found
+            _failure = (wish, _failure_message(wish))
+        raise LibraryNotFoundError(_failure[1])
+
+
+def reset_lock() -> None:
+    """Replace the lock in a child process, where another thread of the parent may hold it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+def _search(wish: str | None) -> Library | None:
+    _rejected.clear()
+    tried = [Candidate(wish, "ONEDNN_PY_LIBRARY")] if wish else candidates()
+    for candidate in tried:
+        opened = _open(candidate)
+        if isinstance(opened, Library):
+            return opened
+        _rejected.append(Rejection(candidate.path, candidate.source, opened))
+        _log.debug("rejected %s (%s): %s", candidate.path, candidate.source, opened)
+    return None
+
+
+def _failure_message(wish: str | None) -> str:
+    listed = "".join(f"\n  {r.path} ({r.source}): {r.reason}" for r in _rejected)
+    if wish:
+        return f"ONEDNN_PY_LIBRARY names a library that cannot be used:{listed}"
+    tried = f"; tried:{listed}" if listed else "; found no file to try"
+    return f"no usable oneDNN library{tried}\nRemedy: {REMEDY}"
+
+
+def _open(candidate: Candidate) -> Library | str:
+    """Return the opened library, or the reason why this candidate cannot be used."""
+    path = candidate.path
+    if os.path.isdir(path):
+        return "is a folder; expected the path of the library file"
+    if candidate.source == "ONEDNN_PY_LIBRARY" and not os.path.exists(path):
+        return "no such file"
+    try:
+        lib = _dlopen(path)
+    except OSError as error:
+        return _unopened(path, str(error))
+    try:
+        opened = Library(lib, path, candidate.source)
+    except AttributeError:
+        return "has no function dnnl_version: not a oneDNN library"
+    if opened.version[0] != 3:
+        return f"is version {opened.version_text}, another API; expected version 3"
+    return _engine_trouble(opened) or opened
+
+
+def _dlopen(path: str) -> Any:
+    if sys.platform == "win32" and os.path.dirname(path):
+        with os.add_dll_directory(os.path.dirname(os.path.abspath(path))):
+            return ffi().dlopen(path)
+    return ffi().dlopen(path)
+
+
+def _unopened(path: str, message: str) -> str:
+    # cffi wraps the loader's words, which name the file that is missing, in its own.
+    words = message.removeprefix(f"cannot load library '{path}': ").split(".  Additionally,")[0]
+    reason = f"cannot be opened: {words}"
+    named = re.search(r"libdnnl\.(?:so\.)?(\d+)", os.path.basename(os.path.realpath(path)))
+    if named and named[1] != "3":
+        return f"{reason} (and by its name it is version {named[1]}, another API than version 3)"
+    if "sycl" in message.lower() or "opencl" in message.lower():
+        reason += (
+            f" (a build for SYCL or GPUs: put its folder {Path(path).parent} and those of its"
+            " dependencies on the loader's path, LD_LIBRARY_PATH, or install the CPU build"
+            " onednn-cpu-gomp)"
+        )
+    return reason
+
+
+def _engine_trouble(opened: Library) -> str | None:
+    """Return why the library has no usable CPU engine, None if it has one."""
+    lib = opened.lib
+    reason = None
+    if not lib.dnnl_engine_get_count(lib.dnnl_cpu):
+        reason = "has no CPU engine"
+    else:
+        engine = ffi().new("dnnl_engine_t *")
+        status = lib.dnnl_engine_create(engine, lib.dnnl_cpu, 0)
+        if status != lib.dnnl_success:
+            reason = f"cannot create a CPU engine (status {status})"
+        else:
+            lib.dnnl_engine_destroy(engine[0])
+    if reason and opened.runtime == "SYCL":
+        reason += (
+            " (a SYCL build finds the CPU only with an OpenCL driver for it: set"
+            " OCL_ICD_FILENAMES to the driver's libintelocl.so, or install the CPU build"
+            " onednn-cpu-gomp)"
+        )
+    return reason

@@ -1,0 +1,145 @@
+"""The OpenMP runtime that libdnnl really uses: how many threads it gives the calling thread.
+
+OpenMP keeps the number per thread, and a process may hold several OpenMP runtimes; only
+the one that libdnnl is bound to counts. The wish of `config` is applied to a thread when
+it calls, and what the thread had before is given back when the wish ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import threadpoolctl
+
+from onednn_py.system import parallel
+
+from .declarations import ffi
+from .library import Library
+
+__all__ = ["OpenMP", "find_openmp"]
+
+
+class _Applied(threading.local):
+    """What was done on one thread: the number wished for, what it became, what it was."""
+
+    wish: int | None = None
+    number = 0
+    before = 0
+
+
+_applied = _Applied()
+
+
+class OpenMP:
+    """One OpenMP runtime.
+
+    Parameters
+    ----------
+    functions
+        A ctypes or cffi library with OpenMP's functions.
+    """
+
+    def __init__(self, functions: Any) -> None:
+        self._get = functions.omp_get_max_threads
+        self._set = functions.omp_set_num_threads
+        if isinstance(functions, ctypes.CDLL):
+            # Through cffi: ctypes takes twice as long for a call.
+            cast = ffi().cast
+            self._get = cast("int (*)(void)", _address(functions))
+            self._set = cast("void (*)(int)", _address(functions, "omp_set_num_threads"))
+        self.set_now: Callable[[int], None] = self._set
+
+    def number(self) -> int:
+        """Return the number of threads that the calling thread has at the moment."""
+        number: int = self._get()
+        return number
+
+    @contextmanager
+    def on(self, number: int) -> Iterator[None]:
+        """Give the calling thread another number inside the ``with`` block; 0 leaves it."""
+        if not number:
+            yield
+            return
+        before = self._get()
+        self._set(number)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether a wish is applied to the calling thread."""
+        return _applied.wish is not None
+
+    def threads(self, wish: int | None) -> int:
+        """Return the number of threads of the calling thread, having applied the wish.
+
+        Parameters
+        ----------
+        wish : int or None
+            None for what the thread has, or had before the last wish.
+        """
+        applied = _applied
+        number: int = self._get()
+        if number == applied.number and wish == applied.wish:
+            return number
+        if wish is None:
+            if applied.wish is not None and number == applied.number:
+                self._set(applied.before)
+                number = applied.before
+        else:
+            if applied.wish is None or number != applied.number:
+                # Others may have set it meanwhile: theirs is what is given back.
+                applied.before = number
+            if number != wish:
+                self._set(wish)
+                # A runtime may have a limit of its own.
+                number = self._get()
+        applied.wish, applied.number = wish, number
+        parallel.follow(number)
+        return number
+
+
+def find_openmp(opened: Library) -> OpenMP | None:
+    """Return the OpenMP runtime that a library is bound to, None if it cannot be told."""
+    controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
+    try:
+        functions: Any = opened.lib
+        address = _address(functions)
+    except AttributeError:
+        # Windows finds functions in a library itself only, not in what it is linked to.
+        return OpenMP(controllers[0].dynlib) if len(controllers) == 1 else None
+    preferred = _global_functions()
+    if preferred is not None and _address(preferred) != address:
+        functions, address = preferred, _address(preferred)
+    for controller in controllers:
+        if _address(controller.dynlib) == address:
+            return OpenMP(controller.dynlib)
+    # One that threadpoolctl does not know by its file's name.
+    return OpenMP(functions)
+
+
+def _global_functions() -> ctypes.CDLL | None:
+    """Return the process's global scope if it has OpenMP functions.
+
+    The loader of ELF systems binds a library to the global scope first (what the program is
+    linked to, LD_PRELOAD, RTLD_GLOBAL), and only then to the library's own dependencies,
+    which are all that a look through its handle sees. This holds for what was there when the
+    library was opened, a moment ago.
+    """
+    if sys.platform in ("win32", "darwin"):
+        return None
+    scope = ctypes.CDLL(None)
+    return scope if hasattr(scope, "omp_get_max_threads") else None
+
+
+def _address(functions: Any, name: str = "omp_get_max_threads") -> int:
+    if isinstance(functions, ctypes.CDLL):
+        return ctypes.cast(getattr(functions, name), ctypes.c_void_p).value or 0
+    return int(ffi().cast("uintptr_t", ffi().addressof(functions, name)))

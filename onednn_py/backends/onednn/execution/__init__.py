@@ -1,0 +1,1 @@
+"""Decided problems as primitives and reorders that are ready to run."""

@@ -1,0 +1,1 @@
+"""Which of oneDNN's implementations, layouts and formulations computes a problem."""

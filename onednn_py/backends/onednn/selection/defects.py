@@ -1,0 +1,203 @@
+"""Known defects of oneDNN: one table of what must not run, and where it was reported.
+
+A guard names implementations, not problems: the search for an implementation passes
+over them and takes the next one, so that the problem itself stays supported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onednn_py.problem.geometry import effective_kernel
+from onednn_py.problem.problem import Direction, Problem
+
+__all__ = ["DEFECTS", "Defect", "forbidden", "is_reference"]
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A defect of some implementations, on some problems, in some versions.
+
+    Attributes
+    ----------
+    reference : str
+        Where it is reported upstream, or described if it is not.
+    harm : str
+        What happens if the implementation runs.
+    implementation : re.Pattern
+        Searched in the implementation's name; a deconvolution's name contains that of
+        the convolution inside.
+    applies : callable
+        Whether a Problem, in the roles of a convolution, is affected.
+    fixed_in : tuple of int or None
+        First version without the defect.
+    since : tuple of int
+        First version that may have it.
+    """
+
+    reference: str
+    harm: str
+    implementation: re.Pattern[str]
+    applies: Callable[[Problem], bool]
+    fixed_in: Version | None = None
+    since: Version = (0, 0, 0)
+
+    def is_in(self, version: Version) -> bool:
+        return self.since <= version and (self.fixed_in is None or version < self.fixed_in)
+
+
+# Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
+EXTREME_WINDOW = 2**12
+
+# Kernels up to this size were right with all strides and pads, on any size of src.
+LARGEST_SOUND_EXTENT = 3
+
+# Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
+CHANNEL_BLOCK = 16
+
+
+def _strided_1x1_weights(problem: Problem) -> bool:
+    """1x1 backward weights with a stride and an incomplete block of input channels.
+
+    The report names fewer than one block, 8 on AVX2 and 16 on AVX-512. A last block that
+    is incomplete takes the same path, so it is avoided as well.
+    """
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and problem.weights.shape[2] % CHANNEL_BLOCK != 0
+        and all(extent == 1 for extent in problem.kernel)
+        and any(stride > 1 for stride in problem.strides)
+    )
+
+
+def _has_gaps(problem: Problem) -> bool:
+    return any(one.extent != one.size for one in (problem.src, problem.weights, problem.dst))
+
+
+def _lacks_a_whole_window(problem: Problem) -> list[bool]:
+    """Whether on each axis the first window behind the padding in front ends behind src."""
+    found = []
+    for size, kernel, stride, dilation, begin in zip(
+        problem.src.shape[2:],
+        problem.kernel,
+        problem.strides,
+        problem.dilations,
+        problem.pads_begin,
+        strict=True,
+    ):
+        first_inside = -(-begin // stride) * stride - begin
+        found.append(first_inside + effective_kernel(kernel, dilation) > size)
+    return found
+
+
+def _bf16_weights_without_whole_window(problem: Problem) -> bool:
+    """bf16 backward weights with an axis on which every window reaches into the padding."""
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and problem.dtype == "bf16"
+        and any(_lacks_a_whole_window(problem))
+    )
+
+
+def _small_volume_weights(problem: Problem) -> bool:
+    """3-D backward weights whose windows leave the padding in front for that behind at once.
+
+    The kernel goes along the depth with a count of the planes of a window that lie in src, which
+    grows while windows leave the padding in front, and is never made smaller for those that reach
+    into that behind before. One case of the same was found along the height.
+    """
+    if problem.direction is not Direction.BACKWARD_WEIGHTS or len(problem.kernel) < 3:
+        return False
+    extents = map(effective_kernel, problem.kernel, problem.dilations)
+    return any(
+        begin > 0 and extent > LARGEST_SOUND_EXTENT and lacks
+        for begin, extent, lacks in zip(
+            problem.pads_begin, extents, _lacks_a_whole_window(problem), strict=True
+        )
+    )
+
+
+def _extreme_window(problem: Problem) -> bool:
+    """A kernel and a stride for which code is generated step by step, for a minute or more."""
+    steps = zip(problem.kernel, problem.strides, strict=True)
+    return any(kernel * stride >= EXTREME_WINDOW for kernel, stride in steps)
+
+
+def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
+    return (
+        problem.direction is Direction.FORWARD
+        and problem.dtype == "bf16"
+        and any(s > k for s, k in zip(problem.strides, problem.kernel, strict=True))
+    )
+
+
+DEFECTS = (
+    Defect(
+        reference="uxlfoundation/oneDNN#6035",
+        harm="strided 1x1 backward weights write outside their scratchpad: hang, crash or"
+        " wrong gradients",
+        # "jit_1x1:avx2", "jit_avx2_1x1", "jit_avx512_common_1x1", ...; not "brgemm...".
+        implementation=re.compile(r"jit(_\w+)?_1x1"),
+        applies=_strided_1x1_weights,
+    ),
+    Defect(
+        reference="uxlfoundation/oneDNN#5568",
+        harm="bf16 forward convolution on AMX silently wrong for stride > kernel",
+        implementation=re.compile(r"amx"),
+        applies=_bf16_forward_stride_beyond_kernel,
+        fixed_in=(3, 13, 0),
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and v3.7.2",
+        harm="reads scratchpad that was never written where no window lies wholly inside src:"
+        " wrong gradients",
+        implementation=re.compile(r"jit_bf16:"),
+        applies=_bf16_weights_without_whole_window,
+    ),
+    Defect(
+        reference="not reported upstream; docs/native.md, seen in v3.2.0",
+        harm="reads and writes beyond the tensors where a 3-D src is smaller than the kernel: wrong"
+        " gradients or a crash",
+        implementation=re.compile(r"(^|\+)jit:avx512"),
+        applies=_small_volume_weights,
+    ),
+    Defect(
+        reference="not reported upstream; docs/native.md, seen in v3.7.2, not in v3.2.0",
+        harm="takes tensors with gaps between their elements for dense ones: wrong results or a"
+        " crash",
+        implementation=re.compile(""),
+        applies=_has_gaps,
+        since=(3, 3, 0),
+    ),
+    Defect(
+        reference="pytorch/pytorch#120982",
+        harm="creating the primitive takes a minute and more",
+        implementation=re.compile(r"brgconv_strided"),
+        applies=_extreme_window,
+    ),
+)
+
+
+def forbidden(implementation: str, problem: Problem, version: Version) -> Defect | None:
+    """Return the defect for which this implementation must not run, None if there is none.
+
+    ``problem`` is in the roles of a convolution (`Problem.as_convolution`), in the layouts that
+    the implementation is given.
+    """
+    for defect in DEFECTS:
+        if (
+            defect.is_in(version)
+            and defect.implementation.search(implementation)
+            and defect.applies(problem)
+        ):
+            return defect
+    return None
+
+
+def is_reference(implementation: str) -> bool:
+    """Whether an implementation is oneDNN's plain loop nest, hundreds of times too slow."""
+    return re.search(r"(^|\+)ref(:|_|$)", implementation) is not None

@@ -1,0 +1,161 @@
+"""Problem and Choice to descriptors: only here is known how oneDNN writes a problem.
+
+oneDNN writes "no dilation" as 0, keeps weights without a group axis where there are no
+groups, and wants a forward descriptor as a hint for every backward one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from onednn_py.backends.onednn.binding.engine import Api, Handle
+from onednn_py.problem.problem import Direction, Problem, TensorLayout
+
+from .defects import forbidden
+
+__all__ = ["EXECUTION_ARGUMENTS", "QUERIES", "implementations", "user_desc"]
+
+# For each direction: the execution argument and the query of each role.
+EXECUTION_ARGUMENTS = {
+    Direction.FORWARD: {"src": "SRC", "weights": "WEIGHTS", "dst": "DST", "bias": "BIAS"},
+    Direction.BACKWARD_DATA: {"src": "DIFF_SRC", "weights": "WEIGHTS", "dst": "DIFF_DST"},
+    Direction.BACKWARD_WEIGHTS: {
+        "src": "SRC",
+        "weights": "DIFF_WEIGHTS",
+        "dst": "DIFF_DST",
+        "bias": "DIFF_BIAS",
+    },
+}
+QUERIES = {
+    Direction.FORWARD: {"src": "src", "weights": "weights", "dst": "dst"},
+    Direction.BACKWARD_DATA: {"src": "diff_src", "weights": "weights", "dst": "diff_dst"},
+    Direction.BACKWARD_WEIGHTS: {
+        "src": "src",
+        "weights": "diff_weights",
+        "dst": "diff_dst",
+    },
+}
+
+
+def _weights_axes(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return numbers if problem.groups > 1 else numbers[1:]
+
+
+def _numbers(problem: Problem, role: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of a tensor, as oneDNN counts its axes."""
+    layout: TensorLayout = getattr(problem, role)
+    if role == "weights":
+        return _weights_axes(problem, layout.shape), _weights_axes(problem, layout.strides)
+    return layout.shape, layout.strides
+
+
+def user_desc(api: Api, problem: Problem, role: str, dtype: str = "") -> Handle:
+    """Memory descriptor of the tensor where it lies, by its strides; of another type perhaps."""
+    shape, strides = _numbers(problem, role)
+    return api.strided_desc(shape, dtype or problem.dtype, strides)
+
+
+def implementations(
+    api: Api,
+    problem: Problem,
+    activations: str = "any",
+    weights: str = "any",
+    weights_dtype: str = "",
+) -> Iterator[tuple[Handle, str]]:
+    """Yield a primitive descriptor at each implementation that may run, best first.
+
+    The descriptor is one object that moves on: what is wanted of it must be taken, or
+    the iteration left, before the next step.
+
+    Parameters
+    ----------
+    api : Api
+    problem : Problem
+    activations, weights : str
+        Memory layouts, as in `Choice`.
+    weights_dtype : str, optional
+        Data type of a weights gradient and its bias, where it is not the problem's.
+
+    Raises
+    ------
+    OneDNNError
+        With status ``unimplemented`` if there is none at all.
+    """
+    given = problem if activations == "given" else _with_dense(problem, "src", "dst")
+    given = given if weights == "given" else _with_dense(given, "weights")
+    roles_of_convolution = given.as_convolution()
+    # The hint must outlive the iteration: moving on reads it again.
+    descriptor, hint = _primitive_desc(api, problem, activations, weights, weights_dtype)
+    while True:
+        name = api.implementation(descriptor)
+        if forbidden(name, roles_of_convolution, api.library.version) is None:
+            yield descriptor, name
+        if not api.next_implementation(descriptor):
+            break
+    del hint
+
+
+def _with_dense(problem: Problem, *roles: str) -> Problem:
+    return replace(problem, **{role: getattr(problem, role).dense() for role in roles})
+
+
+def _desc(api: Api, problem: Problem, role: str, place: str, dtype: str = "") -> Handle:
+    if place == "any":
+        return api.any_desc(_numbers(problem, role)[0], dtype or problem.dtype)
+    if place == "given":
+        return user_desc(api, problem, role, dtype)
+    layout: TensorLayout = getattr(problem, role)
+    return api.strided_desc(layout.shape, problem.dtype, layout.channels(place).strides)
+
+
+def _primitive_desc(
+    api: Api, problem: Problem, activations: str, weights: str, weights_dtype: str
+) -> tuple[Handle, Handle]:
+    """Return the primitive descriptor and the forward hint that it refers to."""
+    lib, null = api.lib, api.ffi.NULL
+    family = "deconvolution" if problem.transposed else "convolution"
+    algorithm = getattr(lib, f"dnnl_{family}_direct")
+    places = {"src": activations, "weights": weights, "dst": activations}
+    geometry: list[Any] = [
+        api.dims(problem.strides),
+        api.dims([dilation - 1 for dilation in problem.dilations]),
+        api.dims(problem.pads_begin),
+        api.dims(problem.pads_end),
+    ]
+    mode = problem.fpmath_mode
+
+    def bias(dtype: str = "") -> Handle:
+        if problem.bias is None:
+            return null
+        # Implementations take a dense bias only, whatever the strides of the caller's.
+        return api.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
+
+    def forward(places: dict[str, str]) -> Handle:
+        src, weights, dst = (_desc(api, problem, role, place) for role, place in places.items())
+        tensors = (src, weights, bias(), dst)
+        arguments = (lib.dnnl_forward_training, algorithm, *tensors, *geometry)
+        return api.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
+
+    if problem.direction is Direction.FORWARD:
+        made = forward(places)
+        return made, made
+    # A forward implementation of the same layouts need not exist; the hint is not run.
+    hint = forward(dict.fromkeys(places, "any"))
+    is_gradient = problem.direction is Direction.BACKWARD_WEIGHTS
+    tensors = [
+        _desc(api, problem, role, place, weights_dtype if is_gradient and role == "weights" else "")
+        for role, place in places.items()
+    ]
+    if is_gradient:
+        tensors.insert(2, bias(weights_dtype))
+    made = api.primitive_desc(
+        f"{family}_{problem.direction.value}",
+        algorithm,
+        *tensors,
+        *geometry,
+        hint,
+        fpmath_mode=mode,
+    )
+    return made, hint

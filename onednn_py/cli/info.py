@@ -1,0 +1,42 @@
+"""The command ``info``: what library is in use, and why not another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from onednn_py.api.info import info
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "info", help="versions, the library in use, CPU, threads, rejected candidates"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    facts = info()
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    rejected = facts.pop("rejected")
+    error = facts.pop("error")
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        print(f"{name:{width}}  {_text(value)}")
+    for rejection in rejected:
+        print(f"rejected  {rejection['path']} ({rejection['source']}): {rejection['reason']}")
+    if error:
+        print(error)
+    return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(name for name, holds in value.items() if holds) or "none"
+    return "none" if value is None else str(value)

@@ -1,1 +1,0 @@
-"""oneDNN through cffi: nothing outside this package knows C."""

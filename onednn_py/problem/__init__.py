@@ -1,0 +1,1 @@
+"""What is computed: operations, shapes, types, formats and attributes, in values compared whole."""

@@ -1,0 +1,233 @@
+"""Arrays at the door: data types, strides that oneDNN can take, and safe outputs."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+# Not as np.ma: that attribute imports at its first use, and a child forked meanwhile
+# would wait for the import lock for ever.
+from numpy.ma import MaskedArray
+
+from onednn_py.errors import AttributeValueError, DTypeError, ShapeError
+
+from .formats import dense_strides
+
+__all__ = [
+    "DTYPES",
+    "TensorSpec",
+    "accumulator",
+    "checked_output",
+    "common_dtype",
+    "dtype_name",
+    "element_strides",
+    "overlaps",
+    "readable",
+    "share_memory",
+    "spec_of",
+]
+
+Array = npt.NDArray[Any]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f16": np.dtype(np.float16),
+    "f64": np.dtype(np.float64),
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape and data type of a tensor, in place of the tensor itself when planning.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        In the format that the call's ``data_format`` or ``weights_format`` names.
+    dtype : dtype-like
+        ``numpy.float32``, ``numpy.float16``, ``ml_dtypes.bfloat16`` or ``numpy.float64``.
+
+    Examples
+    --------
+    >>> import numpy as np, onednn_py
+    >>> onednn_py.TensorSpec((1, 8, 8, 16), np.float32).shape
+    (1, 8, 8, 16)
+    """
+
+    shape: tuple[int, ...]
+    dtype: npt.DTypeLike
+
+    def __post_init__(self) -> None:
+        try:
+            shape = tuple(operator.index(extent) for extent in self.shape)
+        except TypeError:
+            raise ShapeError(f"TensorSpec: shape: expected integers, got {self.shape!r}") from None
+        if any(not 0 <= extent < 2**63 for extent in shape):
+            raise ShapeError("TensorSpec: shape: expected extents from 0 to 2**63 - 1")
+        dtype_name("TensorSpec", self.dtype)
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
+    """Return the short name (f32, bf16, f16, f64) of a supported data type.
+
+    Raises
+    ------
+    DTypeError
+        For any other.
+    """
+    try:
+        # NumPy takes None for float64, which nobody can have meant.
+        native = None if dtype is None else np.dtype(dtype).newbyteorder("=")
+    except (TypeError, ValueError):
+        native = None
+    name = _NAMES.get(native) if native is not None else None
+    if name is None:
+        raise DTypeError(
+            f"{where}: expected dtype float32, float16, bfloat16 (ml_dtypes.bfloat16) or float64,"
+            f" got {dtype}"
+        )
+    return name
+
+
+def spec_of(where: str, tensor: Any) -> TensorSpec:
+    """Return shape and dtype of an array or TensorSpec.
+
+    Raises
+    ------
+    DTypeError
+        If it is neither: lists, scalars and foreign tensors are not converted silently.
+    """
+    if isinstance(tensor, TensorSpec):
+        return tensor
+    if isinstance(tensor, MaskedArray):
+        raise DTypeError(f"{where}: masked arrays have no gradient here; fill the mask first")
+    if not isinstance(tensor, np.ndarray):
+        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
+        raise DTypeError(f"{where}: expected a numpy.ndarray, got {kind}")
+    dtype_name(where, tensor.dtype)
+    return TensorSpec(tensor.shape, tensor.dtype)
+
+
+def common_dtype(operation: str, specs: dict[str, TensorSpec]) -> str:
+    """Return the one data type that all tensors of a call share.
+
+    Raises
+    ------
+    DTypeError
+        If they differ or one is unsupported.
+    """
+    names = {name: dtype_name(f"{operation}: {name}", s.dtype) for name, s in specs.items()}
+    if len(set(names.values())) > 1:
+        listed = ", ".join(f"{name} {short}" for name, short in names.items())
+        raise DTypeError(f"{operation}: all tensors must have one dtype, got {listed}")
+    return next(iter(names.values()))
+
+
+def accumulator(dtype: str) -> np.dtype[Any]:
+    """Return the NumPy type that sums are kept in: float32, or float64 for f64."""
+    return DTYPES["f64" if dtype == "f64" else "f32"]
+
+
+def element_strides(array: Array) -> tuple[int, ...] | None:
+    """Return strides in elements if oneDNN can take the array as it is, otherwise None.
+
+    Refused are foreign byte order, misalignment, zero and negative strides, strides that
+    are no multiple of the element, axes that overlap, and axes that step over less than
+    the whole extent of their inner one, as ``x[..., ::2]`` of an odd size does. An axis of
+    one element may have any stride in NumPy; it gets the one of a dense axis, so that
+    equal layouts are equal values.
+    """
+    if not (array.dtype.isnative and array.flags.aligned):
+        return None
+    shape = array.shape
+    if array.flags.c_contiguous:
+        return dense_strides(shape)
+    itemsize = array.itemsize
+    strides = [stride // itemsize for stride in array.strides]
+    step = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        if shape[axis] == 1:
+            strides[axis] = step
+        elif array.strides[axis] <= 0 or array.strides[axis] % itemsize:
+            return None
+        step = strides[axis] * shape[axis]
+    # oneDNN wants every axis to step over the whole of the next inner one.
+    least = 1
+    for stride, extent in sorted(zip(strides, shape, strict=True)):
+        if extent > 1:
+            if stride < least:
+                return None
+            least = stride * extent
+    return tuple(strides)
+
+
+def readable(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """Return the array, or a dense native copy where oneDNN cannot take it, and its strides."""
+    array = np.asarray(array)
+    strides = element_strides(array)
+    if strides is None:
+        array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
+        strides = dense_strides(array.shape)
+    return array, strides
+
+
+def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> Array:
+    """Return ``out`` if a result of this shape and type can be written into it.
+
+    Raises
+    ------
+    DTypeError
+        If it is no array or of another type.
+    ShapeError
+        If its shape differs.
+    AttributeValueError
+        If it is read-only or its own elements overlap.
+    """
+    if isinstance(out, MaskedArray) or not isinstance(out, np.ndarray):
+        raise DTypeError(f"{where}: expected a numpy.ndarray, got {type(out).__qualname__}")
+    if out.shape != shape:
+        raise ShapeError(f"{where}: expected shape {shape}, got {out.shape}")
+    if out.dtype.newbyteorder("=") != DTYPES[dtype]:
+        raise DTypeError(f"{where}: expected dtype {DTYPES[dtype]}, got {out.dtype}")
+    if not out.flags.writeable:
+        raise AttributeValueError(f"{where}: the array is read-only")
+    if overlaps(out):
+        raise AttributeValueError(f"{where}: elements of the array overlap one another")
+    return out
+
+
+def share_memory(first: Array, second: Array) -> bool:
+    """Whether two arrays have an element in common; in doubt (it is NP-hard), yes."""
+    try:
+        # NumPy's stubs know two of its values only; any other bounds the search.
+        return np.shares_memory(first, second, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps(array: Array) -> bool:
+    """Whether two elements of one array share memory (zero strides, sliding windows)."""
+    if array.size == 0 or array.flags.c_contiguous:
+        return False
+    reach = 0
+    extents = sorted(
+        (abs(stride), extent) for stride, extent in zip(array.strides, array.shape, strict=True)
+    )
+    for stride, extent in extents:
+        if extent > 1:
+            if stride < reach + array.itemsize:
+                return True
+            reach += stride * (extent - 1)
+    return False

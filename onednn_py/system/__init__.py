@@ -1,0 +1,1 @@
+"""The machine below: memory that is used again, threads, conversions between types."""

@@ -1,0 +1,206 @@
+"""Worker processes as the benchmark drives them: a request, an answer, a restart after a death."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from onednn_py.errors import OneDNNPyError
+
+__all__ = ["Worker", "WorkerFailure", "worker_environment"]
+
+# Seconds that a worker has to end by itself once nothing more is asked of it.
+PATIENCE = 5.0
+
+
+class WorkerFailure(OneDNNPyError):  # noqa: N818 - most are an outcome rather than an error
+    """A request was not fulfilled.
+
+    Attributes
+    ----------
+    status : str
+        ``"died"``, ``"timed out"``, or what the worker answered: ``"unimplemented"``,
+        ``"unsupported"``, ``"failed"``, ``"missing"`` or another status of oneDNN.
+    detail : str
+        The reason, as far as it is known.
+    """
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(f"{status}: {detail}" if detail else status)
+        self.status = status
+        self.detail = detail
+
+
+class Worker:
+    """One process that answers each line with a line; started when it is first asked.
+
+    After a failure that ended the process, the next request starts another one.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping
+    timeout : float
+        Seconds for a request.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> None:
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._errors: IO[str] | None = None
+
+    def start(self) -> str:
+        """Start the process unless it runs; return its greeting, empty if it ran already.
+
+        Raises
+        ------
+        WorkerFailure
+        """
+        if self._process is not None:
+            return ""
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                encoding="utf-8",
+                # An interrupt is for the parent alone, which ends its workers.
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise WorkerFailure("failed", f"{self._command[0]} cannot be run: {error}") from None
+        # A queue of its own, so that a line of the process before is never taken for an answer.
+        self._lines = queue.SimpleQueue()
+        reader = threading.Thread(
+            target=_read, args=(self._process.stdout, self._lines), daemon=True
+        )
+        reader.start()
+        return self._answer()
+
+    def ask(self, request: str) -> str:
+        """Return the answer to a request.
+
+        Raises
+        ------
+        WorkerFailure
+            Where there is none, or the worker says that it failed.
+        """
+        self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(request + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise WorkerFailure("died", self._last_words()) from None
+        return self._answer()
+
+    def close(self) -> None:
+        """End the process, if one runs."""
+        self._end(PATIENCE)
+
+    def _answer(self) -> str:
+        try:
+            line = self._lines.get(timeout=self._timeout)
+        except queue.Empty:
+            self._end(0)
+            raise WorkerFailure("timed out", f"after {self._timeout:g} s") from None
+        if line is None:
+            raise WorkerFailure("died", self._last_words())
+        status, *fields = line.rstrip("\n").split("\t")
+        if status == "ok":
+            return "\t".join(fields)
+        if status != "failed" or not fields:
+            self._end(0)
+            raise WorkerFailure("failed", f"no answer: {line.strip()}")
+        raise WorkerFailure(fields[0], " ".join(fields[1:]))
+
+    def _last_words(self) -> str:
+        """Return how a process that closed its output ended, and the last line of its errors."""
+        process, errors = self._process, self._errors
+        assert process is not None
+        assert errors is not None
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        errors.seek(0)
+        said = [line.strip() for line in errors.read().splitlines() if line.strip()]
+        self._end(0)
+        return "; ".join([_ending(process.returncode), *said[-1:]])
+
+    def _end(self, patience: float) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            assert process.stdin is not None
+            process.stdin.close()
+        except OSError:
+            # What could not be written is of no use to a process that is gone.
+            pass
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert self._errors is not None
+        self._errors.close()
+
+
+def _read(output: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    """Hand over all lines and, at the end, None."""
+    with output:
+        for line in output:
+            lines.put(line)
+    lines.put(None)
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by signal {-code}"
+
+
+def worker_environment(threads: int, **more: str) -> dict[str, str]:
+    """Return this process's environment, with the same number of threads for every library.
+
+    Threads of OpenMP stay on a core each, unless the environment says otherwise.
+
+    Parameters
+    ----------
+    threads : int
+    **more : str
+        Further variables.
+    """
+    environment = {
+        # oneDNN's reports of what it runs would take their own time.
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("ONEDNN_VERBOSE", "DNNL_VERBOSE")
+    }
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment[name] = str(threads)
+    # A thread that wakes up may be put on the core of the one that woke it, where each waits
+    # for the other for a time slice of the system, 4 ms, at every barrier.
+    environment.setdefault("OMP_PROC_BIND", "true")
+    return {**environment, **more}

@@ -1,0 +1,1 @@
+"""The demo: a small network that learns handwritten digits with oneDNN's gradients."""

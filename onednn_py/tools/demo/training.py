@@ -1,0 +1,212 @@
+"""Trains the demo's network on scikit-learn's digits, and measures what ran and how fast."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onednn_py
+from onednn_py.tools.extras import require
+
+from .network import CONVOLUTIONS, IMAGE_SIZE, Adam, Network
+
+__all__ = [
+    "BATCH",
+    "GOAL",
+    "Digits",
+    "Epoch",
+    "Implementation",
+    "accuracy",
+    "implementations",
+    "load_digits",
+    "seconds_per_epoch",
+    "train",
+]
+
+Array = NDArray[Any]
+
+BATCH = 32
+# Test accuracy that the network reaches if the gradients are right.
+GOAL = 0.97
+PEAK_LEARNING_RATE = 3e-3
+TEST_FRACTION = 0.2
+# The split stays the same whatever the seed, so that accuracies can be compared.
+SPLIT_SEED = 0
+GREY_LEVELS = 16
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images (N, 8, 8, 1) of handwritten digits, float32 in [0, 1], and labels (N,)."""
+
+    train_images: Array
+    train_labels: Array
+    test_images: Array
+    test_labels: Array
+
+    @property
+    def batches(self) -> int:
+        """Whole batches an epoch: a smaller last one would need plans of its own."""
+        return len(self.train_labels) // BATCH
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the training images achieved.
+
+    Loss and training accuracy are averages over the pass, while the network learnt;
+    the test accuracy is measured after it. ``seconds`` leaves the testing out.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """Which code computed one result of one layer."""
+
+    layer: str
+    computation: str
+    backend: str
+    implementation: str
+
+
+def load_digits() -> Digits:
+    """Return scikit-learn's bundled digits, split 80 to 20, stratified by label."""
+    datasets = require("sklearn.datasets", "scikit-learn", "demo")
+    selection = require("sklearn.model_selection", "scikit-learn", "demo")
+    images, labels = datasets.load_digits(return_X_y=True)
+    images = images.reshape(-1, IMAGE_SIZE, IMAGE_SIZE, 1).astype(np.float32) / GREY_LEVELS
+    train_images, test_images, train_labels, test_labels = selection.train_test_split(
+        images, labels, test_size=TEST_FRACTION, stratify=labels, random_state=SPLIT_SEED
+    )
+    return Digits(train_images, train_labels, test_images, test_labels)
+
+
+def train(
+    network: Network,
+    digits: Digits,
+    epochs: int,
+    seed: int,
+    on_batch: Callable[[], None] = lambda: None,
+) -> Iterator[Epoch]:
+    """Train the network, and yield after each epoch.
+
+    Each image is moved by at most one pixel, another way each time; the learning rate
+    falls to zero along half a cosine.
+
+    Parameters
+    ----------
+    network : Network
+        Changed in place.
+    digits : Digits
+    epochs : int
+    seed : int
+        Of the order of the images.
+    on_batch : callable
+        Called after each batch.
+
+    Yields
+    ------
+    Epoch
+    """
+    optimiser = Adam(network.parameters)
+    random = np.random.default_rng(seed)
+    moved = _moved_images(digits.train_images)
+    for epoch in range(1, epochs + 1):
+        start = time.perf_counter()
+        learning_rate = PEAK_LEARNING_RATE * (1 + np.cos(np.pi * (epoch - 1) / epochs)) / 2
+        total_loss, total_correct = 0.0, 0
+        order = random.permutation(len(digits.train_labels))
+        for batch in order[: digits.batches * BATCH].reshape(-1, BATCH):
+            rows, columns = random.integers(0, 3, (2, BATCH))
+            images = np.ascontiguousarray(moved[batch, rows, columns])
+            loss, correct, gradients = network.gradients(images, digits.train_labels[batch])
+            optimiser.step(gradients, learning_rate)
+            total_loss += loss
+            total_correct += correct
+            on_batch()
+        seconds = time.perf_counter() - start
+        yield Epoch(
+            epoch=epoch,
+            loss=total_loss / digits.batches,
+            train_accuracy=total_correct / (digits.batches * BATCH),
+            test_accuracy=accuracy(network, digits.test_images, digits.test_labels),
+            seconds=seconds,
+        )
+
+
+def accuracy(network: Network, images: Array, labels: Array) -> float:
+    """Return the fraction of the images, (N, 8, 8, 1), that get their label, (N,)."""
+    return float((network.logits(images).argmax(axis=1) == labels).mean())
+
+
+def seconds_per_epoch(
+    network: Network, digits: Digits, backends: tuple[str, ...], rounds: int = 3
+) -> dict[str, float]:
+    """Return the median time of one epoch on each backend; the network is left as it is.
+
+    The backends take turns, so that a busy or throttled machine slows all of them alike.
+    """
+    seconds: dict[str, list[float]] = {backend: [] for backend in backends}
+    # The round that is thrown away creates the plans.
+    for timed in [False, *[True] * rounds]:
+        for backend in backends:
+            with onednn_py.use_backend(backend):
+                (epoch,) = train(copy.deepcopy(network), digits, epochs=1, seed=0)
+            if timed:
+                seconds[backend].append(epoch.seconds)
+    return {backend: statistics.median(times) for backend, times in seconds.items()}
+
+
+def implementations(network: Network) -> list[Implementation]:
+    """Return what computes each result of each convolution in a training step."""
+    found = []
+    size = IMAGE_SIZE
+    for index, layer in enumerate(CONVOLUTIONS):
+        out = layer.output_size(size)
+        src = onednn_py.TensorSpec((BATCH, size, size, layer.in_channels), network.dtype)
+        weights = onednn_py.TensorSpec(layer.weights_shape, network.dtype)
+        bias = onednn_py.TensorSpec((layer.out_channels,), network.dtype)
+        dst = onednn_py.TensorSpec((BATCH, out, out, layer.out_channels), network.dtype)
+        plans = {
+            "forward": onednn_py.plan(
+                onednn_py.convolution, src, weights, bias, **layer.attributes
+            ),
+            "backward data": onednn_py.plan(
+                onednn_py.convolution_backward_data, dst, weights, src.shape, **layer.attributes
+            ),
+            "backward weights": onednn_py.plan(
+                onednn_py.convolution_backward_weights,
+                src,
+                dst,
+                layer.weights_shape,
+                bias=True,
+                **layer.attributes,
+            ),
+        }
+        if index == 0:
+            del plans["backward data"]
+        for computation, plan in plans.items():
+            row = Implementation(layer.name, computation, plan.backend, plan.implementation)
+            found.append(row)
+        size = out
+    return found
+
+
+def _moved_images(images: Array) -> Array:
+    """Return a view (N, 3, 3, 8, 8, 1): each image moved by -1, 0 or 1 pixel along each axis."""
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, images.shape[1:3], axis=(1, 2))
+    return np.moveaxis(windows, 3, -1)

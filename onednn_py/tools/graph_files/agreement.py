@@ -1,0 +1,130 @@
+"""How far two results of one operation may lie apart, and whether they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.tools.benchdnn.filling import DIGITS
+from onednn_py.tools.verification.numerical_errors import LEAST_EXPONENT, UNIT_ROUNDOFF
+
+from .tensors import EXACT_SUM
+
+__all__ = ["Comparison", "Judge", "not_compared"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A result beside the one that another backend computed from the same inputs.
+
+    Attributes
+    ----------
+    other : {"numpy", "native"}
+    status : {"equal", "close", "differs", "not compared"}
+        ``"close"``: not equal, but within the tolerance.
+    difference : float or None
+        Largest absolute difference of two elements; infinite where only one is finite.
+    detail : str
+        How the results differ, or why they were not compared.
+    """
+
+    other: str
+    status: str
+    difference: float | None = None
+    detail: str = ""
+
+
+def not_compared(other: str, reason: str) -> Comparison:
+    return Comparison(other, "not compared", detail=reason)
+
+
+class Judge:
+    """Compares results of one operation on given inputs.
+
+    Where all inputs are integers so small that no sum of their products leaves those that
+    float32 holds exactly, every order of summation gives the same bits, and results must be
+    equal; so it is with the random inputs of this package. Otherwise an element may differ by
+
+        2 u |x|  +  sqrt(terms) 2^-23 scale
+
+    where u is the unit roundoff of the type, 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16: each
+    result is rounded once to it. The rest is what ``terms`` roundings of sums in float32 come
+    to if they are as good as independent. ``scale`` is how large these sums get: the largest
+    result, or the length of a random walk, sqrt(terms) times the root mean square products.
+
+    Parameters
+    ----------
+    dtype : {"f32", "bf16", "f16"}
+    inputs : mapping of str to ndarray
+        By role.
+    terms : int
+        Products in one sum.
+    """
+
+    def __init__(self, dtype: str, inputs: Mapping[str, Array], terms: int) -> None:
+        factors = [array for role, array in inputs.items() if role != "bias"]
+        bias = inputs.get("bias")
+        largest = terms * _largest(factors[0]) * _largest(factors[1])
+        if bias is not None:
+            largest += _largest(bias)
+        self.exact = largest <= EXACT_SUM and all(map(_is_integral, inputs.values()))
+        self._dtype = dtype
+        self._smallest = 2.0 ** (LEAST_EXPONENT[dtype] + 1 - DIGITS[dtype])
+        self._terms = max(terms, 1)
+        self._walk = (
+            self._terms**0.5 * _root_mean_square(factors[0]) * _root_mean_square(factors[1])
+        )
+
+    def compare(self, other: str, ours: Array, theirs: Array) -> Comparison:
+        """Compare our result with another backend's."""
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            detail = f"{theirs.dtype} of shape {theirs.shape}, ours {ours.dtype} of {ours.shape}"
+            return Comparison(other, "differs", None, detail)
+        mine, yours = ours.astype(np.float32, copy=False), theirs.astype(np.float32, copy=False)
+        same = (mine == yours) | (np.isnan(mine) & np.isnan(yours))
+        with np.errstate(invalid="ignore", over="ignore"):
+            difference = np.abs(mine - yours)
+        difference[np.isnan(difference)] = np.inf
+        difference[same] = 0
+        largest = float(difference.max(initial=0.0))
+        if same.all():
+            return Comparison(other, "equal", 0.0)
+        wrong = ~same if self.exact else ~(difference <= self._allowed(yours))
+        if not wrong.any():
+            return Comparison(other, "close", largest)
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
+        expected = "equality" if self.exact else f"at most {self._allowed(yours)[index]:.2g}"
+        return Comparison(
+            other,
+            "differs",
+            largest,
+            f"{np.count_nonzero(wrong)} of {wrong.size} elements, first at {index}:"
+            f" {mine[index]:.9g}, {other} {yours[index]:.9g}; expected {expected}",
+        )
+
+    def _allowed(self, reference: Array) -> Array:
+        finite = np.abs(reference)
+        finite[~np.isfinite(finite)] = 0
+        scale = max(float(finite.max(initial=0.0)), self._walk)
+        rounding = 2 * UNIT_ROUNDOFF[self._dtype] * finite + self._smallest
+        allowed: Array = rounding + self._terms**0.5 * 2 * UNIT_ROUNDOFF["f32"] * scale
+        return allowed
+
+
+def _largest(array: Array) -> float:
+    return float(np.abs(array).max(initial=0))
+
+
+def _is_integral(array: Array) -> bool:
+    values = array.astype(np.float32)
+    return bool((values == np.rint(values)).all())
+
+
+def _root_mean_square(array: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0

@@ -1,0 +1,245 @@
+"""The text of a oneDNN Graph file to checked values.
+
+Such files are written by ``ONEDNN_GRAPH_DUMP=graph`` and kept by oneDNN as inputs of its own
+tests. Nothing here knows what an operation means; every mistake in a file is an error that
+names the file, the operation and the field.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from onednn_py.errors import GraphFileError
+
+__all__ = ["GraphOperation", "LogicalTensor", "parse_graph"]
+
+LAYOUTS = ("strided", "any", "undef", "opaque")
+
+# DNNL_GRAPH_UNKNOWN_DIM, and what it was before version 3.
+UNKNOWN = (-(2**63), -1)
+
+_JSON_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+}
+_ATTRIBUTE_TYPES: dict[str, tuple[type, bool]] = {
+    "s64": (int, False),
+    "s64[]": (int, True),
+    "f32": (float, False),
+    "f32[]": (float, True),
+    "string": (str, False),
+    "bool": (bool, False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalTensor:
+    """A tensor as an operation of the file mentions it.
+
+    Attributes
+    ----------
+    id : int
+    dtype : str
+        oneDNN's spelling: f32, bf16, f16, s8, ...
+    shape : tuple of int or None
+        None where the file leaves it to be inferred.
+    strides : tuple of int or None
+        In elements; None where the layout is left open, which is dense here.
+    """
+
+    id: int
+    dtype: str
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOperation:
+    """An operation of a graph file.
+
+    Attributes
+    ----------
+    id : int
+    name, kind : str
+    attributes : mapping of str
+        Values as they are in the file: int, float, str, bool, or a list of int or float.
+    inputs, outputs : tuple of LogicalTensor
+        In index order.
+    """
+
+    id: int
+    name: str
+    kind: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[LogicalTensor, ...]
+    outputs: tuple[LogicalTensor, ...]
+
+    def __str__(self) -> str:
+        return f"operation {self.id} ({self.name or self.kind})"
+
+
+def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
+    """Read a file; return its operations, each behind the producers of its inputs.
+
+    Raises
+    ------
+    GraphFileError
+        If the file cannot be read, is no graph file, or its operations form a circle.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GraphFileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise GraphFileError(f"{path}: is no JSON: nested too deeply") from None
+    except ValueError as error:
+        raise GraphFileError(f"{path}: is no JSON: {error}") from None
+    where = str(path)
+    document = _typed(where, content, dict)
+    listed = _member(where, document, "graph", list)
+    operations = [_operation(f"{where}: graph[{i}]", entry) for i, entry in enumerate(listed)]
+    _refuse_twice(where, "operation", (operation.id for operation in operations))
+    produced = (tensor.id for operation in operations for tensor in operation.outputs)
+    _refuse_twice(where, "result of an operation: tensor", produced)
+    return _in_order(where, operations)
+
+
+def _operation(where: str, entry: Any) -> GraphOperation:
+    entry = _typed(where, entry, dict)
+    id_ = _identifier(where, entry)
+    name = _typed(f"{where}: name", entry.get("name", ""), str)
+    where = f"{where}, operation {id_}" + (f" ({name})" if name else "")
+    attributes = _typed(f"{where}: attrs", entry.get("attrs", {}), dict)
+    return GraphOperation(
+        id=id_,
+        name=name,
+        kind=_member(where, entry, "kind", str),
+        # An empty object is what oneDNN writes for an attribute that JSON cannot hold.
+        attributes={
+            key: _attribute(f"{where}: attrs: {key}", value)
+            for key, value in attributes.items()
+            if value != {}
+        },
+        inputs=_tensors(where, entry, "inputs"),
+        outputs=_tensors(where, entry, "outputs"),
+    )
+
+
+def _attribute(where: str, entry: Any) -> Any:
+    entry = _typed(where, entry, dict)
+    type_ = _member(where, entry, "type", str)
+    if type_ not in _ATTRIBUTE_TYPES:
+        raise GraphFileError(
+            f"{where}: type: expected one of {', '.join(_ATTRIBUTE_TYPES)}; got {type_!r}"
+        )
+    kind, is_list = _ATTRIBUTE_TYPES[type_]
+    if is_list:
+        return _list(where, entry, "value", kind)
+    if kind is bool and entry.get("value") in (0, 1):
+        # oneDNN writes booleans as numbers.
+        return bool(entry["value"])
+    return _member(where, entry, "value", kind)
+
+
+def _tensors(where: str, entry: dict[str, Any], name: str) -> tuple[LogicalTensor, ...]:
+    listed = _member(where, entry, name, list)
+    return tuple(_tensor(f"{where}: {name}[{i}]", tensor) for i, tensor in enumerate(listed))
+
+
+def _tensor(where: str, entry: Any) -> LogicalTensor:
+    entry = _typed(where, entry, dict)
+    shape = _extents(where, entry, "shape")
+    layout = _typed(f"{where}: layout_type", entry.get("layout_type", "strided"), str)
+    if layout not in LAYOUTS:
+        raise GraphFileError(
+            f"{where}: layout_type: expected one of {', '.join(LAYOUTS)}; got {layout!r}"
+        )
+    strides = None
+    if layout == "strided" and shape is not None and "stride" in entry:
+        strides = _extents(where, entry, "stride")
+        if strides is not None and len(strides) != len(shape):
+            raise GraphFileError(
+                f"{where}: stride: expected {len(shape)} entries, one for each of shape;"
+                f" got {list(strides)}"
+            )
+    return LogicalTensor(
+        _identifier(where, entry), _member(where, entry, "dtype", str), shape, strides
+    )
+
+
+def _extents(where: str, entry: dict[str, Any], name: str) -> tuple[int, ...] | None:
+    """Return sizes or strides, None if any of them is unknown."""
+    extents = _list(where, entry, name, int)
+    if any(extent in UNKNOWN for extent in extents):
+        return None
+    if any(extent < 0 for extent in extents):
+        raise GraphFileError(f"{where}: {name}: expected no negative entries, got {extents}")
+    return tuple(extents)
+
+
+def _identifier(where: str, entry: dict[str, Any]) -> int:
+    id_: int = _member(where, entry, "id", int)
+    if id_ < 0:
+        raise GraphFileError(f"{where}: id: expected a non-negative integer, got {id_}")
+    return id_
+
+
+def _list(where: str, entry: dict[str, Any], name: str, kind: type) -> list[Any]:
+    listed = _member(where, entry, name, list)
+    return [_typed(f"{where}: {name}[{i}]", value, kind) for i, value in enumerate(listed)]
+
+
+def _member(where: str, entry: dict[str, Any], name: str, kind: type) -> Any:
+    if name not in entry:
+        raise GraphFileError(f"{where}: the field {name!r} is missing")
+    return _typed(f"{where}: {name}", entry[name], kind)
+
+
+def _typed(where: str, value: Any, kind: type) -> Any:
+    accepted = (int, float) if kind is float else (kind,)
+    # Python counts true and false among the integers.
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise GraphFileError(f"{where}: expected {_JSON_NAMES[kind]}, got {_abridged(value)}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise GraphFileError(f"{where}: expected an integer of 64 bits, got {_abridged(value)}")
+    return value
+
+
+def _abridged(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return _JSON_NAMES[type(value)]
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _refuse_twice(where: str, what: str, ids: Iterable[int]) -> None:
+    seen: set[int] = set()
+    for id_ in ids:
+        if id_ in seen:
+            raise GraphFileError(f"{where}: {what} {id_} is there twice")
+        seen.add(id_)
+
+
+def _in_order(where: str, operations: list[GraphOperation]) -> tuple[GraphOperation, ...]:
+    """Return the operations in topological order."""
+    by_id = {operation.id: operation for operation in operations}
+    producers = {tensor.id: o.id for o in operations for tensor in o.outputs}
+    depends = {
+        operation.id: [producers[t.id] for t in operation.inputs if t.id in producers]
+        for operation in operations
+    }
+    try:
+        return tuple(by_id[id_] for id_ in TopologicalSorter(depends).static_order())
+    except CycleError as error:
+        circle = " -> ".join(str(by_id[id_]) for id_ in error.args[1][:8])
+        raise GraphFileError(f"{where}: operations depend on their own results: {circle}") from None

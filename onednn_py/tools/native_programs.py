@@ -1,0 +1,369 @@
+"""Native oneDNN to compare with: C++ programs, compiled here once and run on many cases.
+
+The programs link with the very library that the package uses and run with its number of
+threads, so that the same implementation must give the same bits. There are ``"primitives"``
+(convolution and deconvolution primitives), ``"graph"`` (single operations of the Graph API)
+and ``"timing"``, which the benchmark talks to; the head of each C++ file says which tokens its
+cases have.
+
+How to use it::
+
+    requests = [Request({"op": "conv", "dir": "bwd_d", ...}, "f32", (diff_dst, weights)), ...]
+    try:
+        outcomes = run_native("primitives", requests, timeout=120)
+    except ComparisonUnavailableError as error:
+        ...  # str(error) is the reason: no compiler, no headers, no library, ...
+    for request, outcome in zip(requests, outcomes):
+        if outcome.status == "success":
+            ...  # outcome.arrays: the results; outcome.detail: the implementation's name
+
+`native_program` compiles without running, for who wants to know beforehand whether it can;
+`run_program` runs what it returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+from onednn_py.api.info import get_num_threads
+from onednn_py.backends.onednn.binding.library import Library, library
+from onednn_py.backends.onednn.selection.capabilities import GRAPH_FUNCTION
+from onednn_py.backends.onednn.selection.defects import DEFECTS
+from onednn_py.errors import LibraryNotFoundError, OneDNNPyError
+from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.problem import Problem
+
+__all__ = [
+    "PROGRAMS",
+    "ComparisonUnavailableError",
+    "NativeProgramError",
+    "Outcome",
+    "Request",
+    "Token",
+    "case_line",
+    "known_defect",
+    "native_program",
+    "run_native",
+    "run_program",
+    "sources_folder",
+]
+
+PROGRAMS = ("graph", "primitives", "timing")
+
+Array = npt.NDArray[Any]
+Token = int | str | Sequence[int]
+
+
+class ComparisonUnavailableError(OneDNNPyError):
+    """Native oneDNN cannot be run from C++ here; the message says what is missing."""
+
+
+class NativeProgramError(ComparisonUnavailableError):
+    """Everything needed is there, but a program does not compile, or ends with an error."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One case for a native program.
+
+    Attributes
+    ----------
+    tokens : mapping of str to int, str or sequence of int
+        What the program reads of the case, without ``dt`` and ``inputs_at``.
+    dtype : {"f32", "bf16", "f16"}
+        Data type of all tensors.
+    inputs : tuple of ndarray
+        The tensors, in the order in which the program takes them; read in C order.
+    """
+
+    tokens: Mapping[str, Token]
+    dtype: str
+    inputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What native oneDNN did with a request.
+
+    Attributes
+    ----------
+    status : str
+        ``"success"``, the name of oneDNN's status (``"unimplemented"``, ...), ``"crashed"``
+        or ``"timed out"`` where the process ended during this case, or ``"not run"`` where
+        it ended before.
+    detail : str
+        The implementation's name where the program knows it, or the error's message.
+    arrays : tuple of ndarray
+        The results, dense, in the shapes that the program reports.
+    """
+
+    status: str
+    detail: str
+    arrays: tuple[Array, ...] = ()
+
+
+def sources_folder() -> Path:
+    """Return the folder of the C++ programs: inside the wheel, or the tests' in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "native_programs"
+    return inside if inside.is_dir() else package.parent / "tests" / "native"
+
+
+def native_program(name: str, *, include: Sequence[str] = (), folder: Path | None = None) -> Path:
+    """Return the path of a program, compiling it unless that was done before.
+
+    Parameters
+    ----------
+    name : {"graph", "primitives", "timing"}
+    include : sequence of str
+        Folders of oneDNN's headers. By default they are looked for beside the library, in
+        ``sys.prefix``, and where the compiler itself looks.
+    folder : Path, optional
+        Where programs are kept, by what went into them: sources, library, headers and
+        compiler. By default in the user's cache.
+
+    Raises
+    ------
+    ComparisonUnavailableError
+        If there is no library, no compiler, no headers of the library's version, or no Graph
+        API in it.
+    NativeProgramError
+        If the compiler fails.
+    """
+    if name not in PROGRAMS:
+        raise ValueError(f"native_program: expected one of {', '.join(PROGRAMS)}; got {name!r}")
+    found, path = _library()
+    if name == "graph" and not found.exports(GRAPH_FUNCTION):
+        raise ComparisonUnavailableError(f"{path} is built without the Graph API")
+    compiler = _compiler()
+    folders = _include_folders(compiler, found.version[:2], path, include)
+    source = sources_folder() / f"{name}.cpp"
+    command = [compiler, "-std=c++17", "-O1", "-Wall", *(f"-I{where}" for where in folders)]
+    command += [str(source), str(path), f"-Wl,-rpath,{path.parent}"]
+    if sys.platform == "linux":
+        # LD_LIBRARY_PATH would go before the newer kind of rpath, to another library.
+        command.append("-Wl,--disable-new-dtags")
+    if folder is None:
+        folder = platformdirs.user_cache_path("onednn_py", appauthor=False) / "native_programs"
+    program = folder / f"{name}-{_digest(source, command, found)}"
+    if not program.is_file():
+        _compile(command, program)
+    return program
+
+
+def run_native(name: str, requests: Sequence[Request], timeout: float = 120) -> list[Outcome]:
+    """Run all requests in one process of the program ``name``.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the requests.
+
+    Raises
+    ------
+    ComparisonUnavailableError, NativeProgramError
+        As `native_program` and `run_program` do.
+    """
+    return run_program(native_program(name), requests, timeout)
+
+
+def run_program(program: Path, requests: Sequence[Request], timeout: float = 120) -> list[Outcome]:
+    """Run all requests in one process of a program that `native_program` returned.
+
+    Parameters
+    ----------
+    program : Path
+    requests : sequence of Request
+    timeout : float
+        Seconds for all of them together.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the requests. A process that dies or takes too long is an outcome.
+
+    Raises
+    ------
+    NativeProgramError
+        If the program cannot be started, or ends with an error of its own.
+    """
+    with tempfile.TemporaryDirectory(prefix="onednn_py-") as folder:
+        return _run(program, requests, Path(folder), timeout)
+
+
+def known_defect(problem: Problem) -> str:
+    """Return where a defect is reported that native may meet in a problem; empty for none.
+
+    Which implementation native would choose is not known here, so that some problems are
+    named that it would compute well.
+    """
+    version, as_convolution = library().version, problem.as_convolution()
+    for defect in DEFECTS:
+        if defect.is_in(version) and defect.applies(as_convolution):
+            return defect.reference
+    return ""
+
+
+def _run(program: Path, requests: Sequence[Request], folder: Path, timeout: float) -> list[Outcome]:
+    files = [folder / part for part in ("cases", "inputs", "outputs", "report")]
+    cases, inputs, outputs, report = files
+    _write(requests, cases, inputs)
+    # Spinning threads slow the cases down many times where other processes want the cores.
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(get_num_threads()),
+        "OMP_WAIT_POLICY": "passive",
+    }
+    ending = None
+    try:
+        done = subprocess.run(
+            [program, *files], env=environment, capture_output=True, text=True,
+            timeout=timeout, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        ending = Outcome("timed out", f"after {timeout:g} s")
+    except OSError as error:
+        raise NativeProgramError(f"{program} cannot be run: {error}") from None
+    else:
+        if done.returncode > 0:
+            raise NativeProgramError(
+                f"{program} exited with {done.returncode}: {done.stderr.strip()}"
+            )
+        if done.returncode < 0:
+            ending = Outcome("crashed", f"by signal {-done.returncode}")
+    raw = outputs.read_bytes() if outputs.exists() else b""
+    lines = report.read_text().splitlines() if report.exists() else []
+    outcomes = [_outcome(line, r.dtype, raw) for line, r in zip(lines, requests, strict=False)]
+    if ending and len(outcomes) == len(requests):
+        raise NativeProgramError(f"{program} {ending.status} {ending.detail} after its last case")
+    if ending:
+        outcomes.append(ending)
+    missing = len(requests) - len(outcomes)
+    return outcomes + [Outcome("not run", "the process ended earlier")] * missing
+
+
+def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
+    with cases.open("w") as text, inputs.open("wb") as raw:
+        for request in requests:
+            offsets = []
+            for array in request.inputs:
+                offsets.append(raw.tell())
+                raw.write(array.tobytes())
+            tokens = {**request.tokens, "dt": request.dtype, "inputs_at": offsets}
+            text.write(case_line(tokens) + "\n")
+
+
+def case_line(tokens: Mapping[str, Token]) -> str:
+    """Return tokens as the native programs read them."""
+    return " ".join(f"{key}={_token(value)}" for key, value in tokens.items())
+
+
+def _token(value: Token) -> str:
+    return str(value) if isinstance(value, int | str) else ",".join(map(str, value))
+
+
+def _outcome(line: str, dtype: str, raw: bytes) -> Outcome:
+    status, detail, *results = line.split("\t")
+    arrays = []
+    for shape_text, offset in zip(results[::2], results[1::2], strict=True):
+        shape = [int(size) for size in shape_text.split(",")]
+        flat = np.frombuffer(raw, DTYPES[dtype], count=prod(shape), offset=int(offset))
+        arrays.append(flat.reshape(shape))
+    return Outcome(status, detail, tuple(arrays))
+
+
+def _library() -> tuple[Library, Path]:
+    try:
+        found = library()
+    except LibraryNotFoundError as error:
+        raise ComparisonUnavailableError(f"no native oneDNN to compare with: {error}") from error
+    path = Path(found.path).absolute()
+    if not path.is_file():
+        raise ComparisonUnavailableError(
+            f"the loader found {path} by its name: set ONEDNN_PY_LIBRARY to the file's path"
+        )
+    return found, path
+
+
+def _compiler() -> str:
+    if sys.platform == "win32":
+        raise ComparisonUnavailableError("the native programs are not built on Windows")
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and (path := shutil.which(name)):
+            return path
+    raise ComparisonUnavailableError("no C++ compiler: set CXX, or install g++")
+
+
+def _include_folders(
+    compiler: str, version: tuple[int, ...], path: Path, chosen: Sequence[str]
+) -> Sequence[str]:
+    """Return the folders whose headers are of the library's minor version."""
+    beside, installed = path.parents[1] / "include", Path(sys.prefix, "include")
+    tried: list[str] = []
+    for folders in [chosen] if chosen else [[str(beside)], [str(installed)], []]:
+        found = _headers_version(compiler, folders)
+        if found == version:
+            return folders
+        if found:
+            tried.append(f"; {'.'.join(map(str, found))} in {', '.join(folders) or 'its own'}")
+    wanted = ".".join(map(str, version))
+    raise ComparisonUnavailableError(
+        f"no headers of oneDNN {wanted} beside {path}, in {installed} or where {compiler}"
+        f" looks{''.join(tried)}: install the onednn-devel package of that version, or set"
+        " CPLUS_INCLUDE_PATH"
+    )
+
+
+def _headers_version(compiler: str, folders: Sequence[str]) -> tuple[int, ...] | None:
+    """Ask the preprocessor: which headers are found is its business."""
+    macros = "#include <oneapi/dnnl/dnnl_version.h>\nDNNL_VERSION_MAJOR DNNL_VERSION_MINOR\n"
+    command = [compiler, "-E", "-P", "-x", "c++", *(f"-I{folder}" for folder in folders), "-"]
+    done = subprocess.run(
+        command, input=macros, capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode:
+        return None
+    return tuple(map(int, done.stdout.split()[-2:]))
+
+
+def _digest(source: Path, command: Sequence[str], found: Library) -> str:
+    try:
+        headers = sorted(source.parent.glob("*.hpp"))
+        texts = [file.read_bytes() for file in (source, *headers)]
+    except OSError as error:
+        raise ComparisonUnavailableError(f"the C++ sources are missing: {error}") from None
+    return hashlib.sha256(repr((texts, command, found.version, found.hash)).encode()).hexdigest()[
+        :16
+    ]
+
+
+def _compile(command: Sequence[str], program: Path) -> None:
+    """Compile beside the final place and move: another process never sees half a program."""
+    try:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+            made = Path(folder, program.name)
+            done = subprocess.run(
+                [*command, "-o", made], capture_output=True, text=True, timeout=300, check=False
+            )
+            if done.returncode:
+                raise NativeProgramError(f"{' '.join(command)}\n{done.stderr}")
+            made.replace(program)
+    except subprocess.TimeoutExpired as error:
+        raise NativeProgramError(f"{error}: {' '.join(command)}") from None
+    except OSError as error:
+        raise ComparisonUnavailableError(f"cannot write the program {program}: {error}") from None

@@ -1,0 +1,127 @@
+"""Draws numerical errors by data type and implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log2, log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onednn_py.tools.extras import require
+from onednn_py.tools.pictures import save
+
+from .numerical_errors import UNIT_ROUNDOFF, Measurement, grouped
+
+__all__ = ["save_error_figure"]
+
+COLOURS = {"f32": "#4477aa", "f16": "#228833", "bf16": "#cc6633"}
+QUIET_COLOUR = "#999999"
+TEXT_COLOUR = "#333333"
+BAND_COLOUR = "#f5f5f5"
+
+# Half of the height, in rows, over which the points of a row are spread.
+SPREAD = 0.3
+
+# Smaller errors, the exact results' among them, stand at the left edge.
+LEAST_ERROR = 1e-9
+
+
+def save_error_figure(path: Path, measurements: Sequence[Measurement], title: str) -> None:
+    """Write one row of points for each type and family of implementations to a PNG or SVG file.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix chooses the format.
+    measurements : sequence of Measurement
+    title : str
+    """
+    figures = require("matplotlib.figure", "matplotlib", "demo")
+    groups = grouped(measurements)
+    height = 1.7 + 0.42 * len(groups)
+    figure = figures.Figure(figsize=(10, height), layout="constrained", facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
+    axes = figure.subplots()
+    rng = np.random.default_rng(0)
+    for row, group in enumerate(groups):
+        some = [
+            one
+            for one in measurements
+            if (one.case.dtype, one.family) == (group.dtype, group.family)
+        ]
+        _draw_row(axes, row, group.dtype, some, rng)
+    _draw_types(axes, [group.dtype for group in groups])
+    axes.set_yticks(range(len(groups)), [f"{group.family}  ({group.cases})" for group in groups])
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    axes.set_xscale("log")
+    # Whole decades, so that powers of ten are all the labels needed.
+    least, most = axes.get_xlim()
+    axes.set_xlim(10.0 ** floor(log10(least)), 10.0 ** ceil(log10(most)))
+    axes.xaxis.set_minor_formatter("")
+    axes.set_xlabel("error / largest magnitude of the result", color=TEXT_COLOUR)
+    axes.grid(axis="x", color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(colors=TEXT_COLOUR, left=False)
+    _draw_legend(axes)
+    figure.suptitle(f"Errors against float64 on normal data, {title}", color=TEXT_COLOUR)
+    save(figure, path)
+
+
+def _draw_row(
+    axes: Any, row: int, dtype: str, some: Sequence[Measurement], rng: np.random.Generator
+) -> None:
+    heights = row + rng.uniform(-SPREAD, SPREAD, len(some))
+    colour = COLOURS[dtype]
+    largest = np.maximum([one.largest for one in some], LEAST_ERROR)
+    mean = np.maximum([one.mean for one in some], LEAST_ERROR)
+    axes.scatter(
+        mean, heights, s=16, facecolors="none", edgecolors=colour, alpha=0.6, linewidths=0.8
+    )
+    axes.scatter(largest, heights, s=18, color=colour, alpha=0.6, linewidths=0)
+    for values in (mean, largest):
+        middle = float(np.median(values))
+        axes.plot([middle, middle], [row - 0.42, row + 0.42], color=TEXT_COLOUR, linewidth=1.5)
+
+
+def _draw_types(axes: Any, dtypes: Sequence[str]) -> None:
+    """Give each type's rows a band, its name, and the error of one rounding as a line."""
+    for number, dtype in enumerate(dict.fromkeys(dtypes)):
+        rows = [row for row, other in enumerate(dtypes) if other == dtype]
+        top, bottom = rows[0] - 0.5, rows[-1] + 0.5
+        if number % 2 == 0:
+            axes.axhspan(top, bottom, color=BAND_COLOUR, zorder=0)
+        unit = UNIT_ROUNDOFF[dtype]
+        colour = COLOURS[dtype]
+        axes.plot([unit, unit], [top, bottom], color=colour, linestyle="--", linewidth=1.2)
+        axes.annotate(
+            f"{dtype}\n$2^{{{log2(unit):.0f}}}$ = {unit:.1g}",
+            (1.01, (top + bottom) / 2),
+            xycoords=("axes fraction", "data"),
+            verticalalignment="center",
+            color=colour,
+            fontsize=11,
+        )
+
+
+def _draw_legend(axes: Any) -> None:
+    lines = require("matplotlib.lines", "matplotlib", "demo")
+
+    def mark(label: str, **style: Any) -> Any:
+        return lines.Line2D([], [], color=QUIET_COLOUR, label=label, **style)
+
+    axes.legend(
+        handles=[
+            mark("mean error of a case", marker="o", linestyle="none", markerfacecolor="none"),
+            mark("largest error of a case", marker="o", linestyle="none"),
+            mark("median of the cases", marker="|", linestyle="none", markersize=11),
+            mark("one rounding to the type", linestyle="--"),
+        ],
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=4,
+        frameon=False,
+        labelcolor=TEXT_COLOUR,
+    )
