@@ -16,16 +16,13 @@ import onednn_py
 from onednn_py.api import backward as joint_module
 from onednn_py.dispatch import call_cache as call_module
 from onednn_py.system.memory_pool import pool
+from tests.support.requirements import HAS_ONEDNN
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
     "ci", deadline=None, print_blob=True, derandomize=True, max_examples=200
 )
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
-
-HAS_ONEDNN = onednn_py.info()["library"] is not None
-
-needs_onednn = pytest.mark.skipif(not HAS_ONEDNN, reason="no oneDNN library here")
 
 
 @pytest.fixture(params=["onednn", "numpy"])
@@ -69,7 +66,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    from native_programs import TOTALS
+    from tests.support.native_programs import TOTALS
 
     for name, total in TOTALS.items():
         terminalreporter.write_line(f"{name}: {total}")

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from build_machine import APT, BASH, SCRIPT, Machine
-from conftest import HAS_ONEDNN
 
 import onednn_py
 from onednn_py.backends.onednn.binding import search
+from tests.support.build_machine import APT, BASH, SCRIPT, Machine
+from tests.support.requirements import HAS_ONEDNN
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux" or BASH is None, reason="needs Linux and bash"),

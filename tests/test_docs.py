@@ -55,7 +55,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_tests_that_are_named_exist(path: Path) -> None:
-    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").glob("*.py"))
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py"))
     text = path.read_text(encoding="utf-8")
     for test in re.findall(r"`(test_\w+|Test\w+)`", text):
         assert re.search(rf"(def|class) {test}\b", sources), f"{name(path)} names {test}"

@@ -20,17 +20,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import needs_onednn
-from native_programs import TOTALS
 
 import onednn_py
+from tests.support.native_programs import TOTALS
+from tests.support.requirements import needs_onednn
 
 TESTS = Path(__file__).parent
+SELECTION, BINDING = "backends/onednn/selection", "backends/onednn/binding"
 CORE = (
-    *("test_gradients", "test_guards", "test_threads", "test_arrays", "test_plans"),
-    *("test_properties", "test_cdefs", "test_native_primitives", "test_support"),
+    "api/test_gradients",
+    "backends/onednn/selection/test_defects",
+    "api/test_concurrency",
+    "problem/test_arrays",
+    "api/test_plan",
+    "api/test_properties",
+    "backends/onednn/binding/test_declarations",
+    "api/test_native_primitives",
+    "backends/onednn/selection/test_capabilities",
 )
-QUICK = ("test_support.py", "test_cdefs.py::test_every_function_exists_in_the_library")
+QUICK = (
+    f"{SELECTION}/test_capabilities.py",
+    f"{BINDING}/test_declarations.py::test_every_function_exists_in_the_library",
+)
 LISTED = [path for path in os.environ.get("ONEDNN_PY_TEST_LIBRARIES", "").split(os.pathsep) if path]
 
 

@@ -1,0 +1,213 @@
+"""Many threads at once, plans that travel between threads, and forked children."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import onednn_py
+from tests.support.cases import CURATED, OPERATIONS, case
+from tests.support.forks import needs_fork
+from tests.support.requirements import HAS_ONEDNN, needs_onednn
+
+NAMES = ["2d", "2d_blocked_channels", "2d_strided_dilated", "2d_depthwise", "3d_groups"]
+
+
+def test_calls_from_many_threads_at_once(backend: str) -> None:
+    """Different problems and the same one with different data, plans not yet built."""
+    work = [
+        (CURATED[name].integers(dtype, seed), operation)
+        for name in NAMES
+        for dtype in ("f32", "bf16", "f16")
+        for operation in OPERATIONS
+        for seed in range(2)
+    ]
+    for tensors, _ in work:
+        for role in ("src", "weights", "dst"):
+            tensors.expected(role)
+    onednn_py.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(t.check, operation, backend) for t, operation in work]:
+            future.result()
+
+
+def test_one_plan_from_many_threads_with_different_data(backend: str) -> None:
+    """Scratch memory that threads shared would mix their results."""
+    geometry = case((24, 24), 3, pads=1, minibatch=4, inputs=32, outputs=32)
+    tensors = [geometry.integers("f32", seed) for seed in range(6)]
+    calls = []
+    for each in tensors:
+        (diff_dst, weights, shape), keywords = each.arguments(
+            "convolution_backward_data", "NCX", True
+        )
+        calls.append((diff_dst, weights, each.expected("src")))
+    planned = onednn_py.plan(
+        onednn_py.convolution_backward_data, diff_dst, weights, shape, **keywords, backend=backend
+    )
+    barrier = threading.Barrier(len(calls))
+
+    def repeat(diff_dst: np.ndarray, weights: np.ndarray, expected: np.ndarray) -> None:
+        barrier.wait()
+        for _ in range(20):
+            np.testing.assert_array_equal(planned(diff_dst, weights), expected)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for future in [pool.submit(repeat, *call) for call in calls]:
+            future.result()
+
+
+def test_a_plan_made_on_a_thread_that_is_gone(backend: str) -> None:
+    tensors = CURATED["2d_blocked_channels"].integers("f32")
+    (src, weights, bias), keywords = tensors.arguments("convolution", "NXC", False)
+    made = []
+    thread = threading.Thread(
+        target=lambda: made.append(
+            onednn_py.plan(onednn_py.convolution, src, weights, bias, **keywords, backend=backend)
+        )
+    )
+    thread.start()
+    thread.join()
+    ((actual, expected),) = tensors.results(
+        "convolution", made[0](src, weights, bias), "NXC", False, "native"
+    )
+    np.testing.assert_array_equal(actual, expected)
+
+
+# Larger than what OpenMP runs on one thread, so that a parallel region is entered.
+FORK = """
+import os, sys, threading
+import numpy as np, onednn_py
+
+def gradients(seed):
+    rng = np.random.default_rng(seed)
+    src = rng.integers(-3, 4, (8, 16, 28, 28)).astype(np.float32)
+    weights = rng.integers(-3, 4, (32, 16, 3, 3)).astype(np.float32)
+    diff_dst = rng.integers(-3, 4, (8, 32, 28, 28)).astype(np.float32)
+    found = onednn_py.convolution_backward(
+        src, weights, diff_dst, pads_begin=1, pads_end=1, data_format="NCX",
+        weights_format="OIX", wrt=("src", "weights", "bias"), backend={backend!r})
+    return [np.asarray(array).tobytes() for array in found]
+
+expected = [gradients(seed) for seed in range(2)]
+
+def child():
+    assert [gradients(seed) for seed in range(2)] == expected
+    # New threads of the child begin with OpenMP's own default again.
+    failures = []
+    def work():
+        if [gradients(seed) for seed in range(2)] != expected:
+            failures.append(1)
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not failures
+    {grandchild}
+    print("child computed on", onednn_py.get_num_threads(), flush=True)
+
+pid = os.fork()
+if pid == 0:
+    try:
+        child()
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(1)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert [gradients(seed) for seed in range(2)] == expected
+print("parent computed again")
+"""
+GRANDCHILD = "pid = os.fork()\n    if pid == 0:\n        os._exit(0 if gradients(0) == expected[0] else 1)\n    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0"  # noqa: E501
+
+
+@needs_fork
+@pytest.mark.parametrize("grandchild", [False, True])
+def test_a_forked_child_computes(grandchild: bool, backend: str) -> None:
+    code = FORK.replace("{grandchild}", GRANDCHILD if grandchild else "pass")
+    code = code.replace("{backend!r}", repr(backend))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "parent computed again" in done.stdout
+    if HAS_ONEDNN:
+        assert "child computed on 1\n" in done.stdout
+
+
+@needs_fork
+def test_a_child_forked_while_other_threads_compute(backend: str) -> None:
+    """Locks held by a thread that the child does not have must not be waited for."""
+    code = f"""
+import os, threading
+import numpy as np, onednn_py
+stop = threading.Event()
+def work(seed):
+    rng = np.random.default_rng(seed)
+    while not stop.is_set():
+        size = int(rng.integers(5, 60))
+        onednn_py.convolution(np.ones((1, size, 2), np.float32), np.ones((3, 2, 4), np.float32),
+                              backend={backend!r})
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+[thread.start() for thread in threads]
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        x = onednn_py.convolution(np.ones((1, 9, 2), np.float32), np.ones((3, 2, 4), np.float32),
+                                  backend={backend!r})
+        os._exit(0 if (x == 6).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+stop.set()
+[thread.join() for thread in threads]
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "done\n", done.stdout + done.stderr
+
+
+def _gradient_sum(seed: int) -> float:
+    ones = np.full((2, 8, 20, 20), float(seed), np.float32)
+    weights = np.ones((8, 8, 3, 3), np.float32)
+    return float(
+        onednn_py.convolution_backward_data(
+            ones, weights, data_format="NCX", weights_format="OIX"
+        ).sum()
+    )
+
+
+@needs_fork
+def test_multiprocessing_by_fork() -> None:
+    expected = [_gradient_sum(seed) for seed in range(4)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map_async(_gradient_sum, range(4)).get(timeout=60) == expected
+
+
+@needs_onednn
+def test_a_thread_count_is_part_of_the_key() -> None:
+    """A primitive is built for a number of threads; OMP keeps that number per thread."""
+    from onednn_py.backends.onednn.binding.library import library
+
+    if not library().uses_openmp:
+        pytest.skip("not an OpenMP build")
+    src, weights = np.ones((1, 4, 8), np.float32), np.ones((3, 8, 8), np.float32)
+    onednn_py.cache_clear()
+    onednn_py.convolution(src, weights)
+
+    def on_one_thread() -> None:
+        library().lib.omp_set_num_threads(1)
+        onednn_py.convolution(src, weights)
+
+    thread = threading.Thread(target=on_one_thread)
+    thread.start()
+    thread.join()
+    expected = 2 if onednn_py.get_num_threads() > 1 else 1
+    assert onednn_py.cache_info().misses == expected
+    onednn_py.cache_clear()

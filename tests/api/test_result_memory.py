@@ -1,0 +1,204 @@
+"""Memory of results and workspaces as calls use it: kept, given back, counted, bounded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from math import prod
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.dispatch import planner as dispatch
+from onednn_py.system import memory_pool as memory
+from onednn_py.system.memory_pool import pool
+from onednn_py.tools.benchdnn.batch import read_batch
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.suites import suite_files
+from tests.support.forks import child_while_held, needs_fork
+from tests.support.requirements import needs_onednn
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+# Of 2 MiB and of less: pages of its own, and NumPy's allocator.
+SIZES = [(1, 16, 224, 224), (1, 8, 64, 64)]
+
+
+def data_gradient(shape: tuple[int, ...], value: float, backend: str) -> np.ndarray:
+    """A gradient of ``shape`` whose elements are all ``value``."""
+    weights = np.zeros((shape[1], shape[1], 1, 1), np.float32)
+    weights[range(shape[1]), range(shape[1])] = 1
+    diff_dst = np.full(shape, value, np.float32)
+    return onednn_py.convolution_backward_data(
+        diff_dst, weights, data_format="NCX", weights_format="OIX", backend=backend
+    )
+
+
+@pytest.mark.parametrize("shape", SIZES)
+class TestResults:
+    def test_they_stay_while_a_view_lives(
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
+    ) -> None:
+        kept = []
+        for value in range(6):
+            result = data_gradient(shape, value, backend)
+            kept.append((value, result[:, ::2] if value % 2 else result.reshape(-1)[5:]))
+            del result
+        for value, view in kept:
+            assert (view == value).all()
+
+    def test_their_memory_comes_back(
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
+    ) -> None:
+        result = data_gradient(shape, 1, backend)
+        place = address(result)
+        del result
+        result = data_gradient(shape, 2, backend)
+        assert address(result) == place
+        assert (result == 2).all()
+
+    def test_idle_memory_is_counted_and_freed(
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
+    ) -> None:
+        result = data_gradient(shape, 1, backend)
+        before, nbytes = onednn_py.cache_info().bytes, result.nbytes
+        del result
+        idle = onednn_py.cache_info().bytes
+        assert nbytes <= idle - before <= 1.2 * nbytes
+        onednn_py.set_cache_limit(bytes=nbytes // 2)
+        # The newest plan stays, however large it is.
+        assert pool.idle_bytes <= nbytes // 2
+        onednn_py.set_cache_limit(bytes=2**30)
+        result = data_gradient(shape, 1, backend)
+        del result
+        assert onednn_py.cache_info().bytes >= nbytes
+        onednn_py.cache_clear()
+        info = onednn_py.cache_info()
+        assert (info.bytes, info.size, info.hits, info.misses) == (0, 0, 0, 0)
+
+    def test_they_outlive_the_cache(
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
+    ) -> None:
+        result = data_gradient(shape, 3, backend)
+        onednn_py.cache_clear()
+        others = [data_gradient(shape, 4, backend) for _ in range(3)]
+        assert (result == 3).all()
+        assert all((other == 4).all() for other in others)
+
+    @needs_fork
+    def test_a_child_does_not_write_into_them(
+        self, shape: tuple[int, ...], backend: str, fresh_cache: None
+    ) -> None:
+        """Neither by computing, nor through what it has inherited, nor by giving it back."""
+        kept = data_gradient(shape, 5, backend)
+        dropped = data_gradient(shape, 6, backend)
+        pid = os.fork()
+        if pid == 0:
+            del dropped
+            good = (kept == 5).all()
+            for value in range(4):
+                result = data_gradient(shape, value, backend)
+                good = good and (result == value).all()
+            kept.fill(7)
+            os._exit(0 if good else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert (kept == 5).all()
+        assert (dropped == 6).all()
+
+
+@needs_onednn
+def test_workspaces_come_back(fresh_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A problem that reorders borrows memory at every call: always the same, never a result's."""
+    rng = np.random.default_rng(0)
+    src = rng.integers(-2, 3, (2, 48, 40, 40)).astype(np.float32)
+    weights = rng.integers(-2, 3, (48, 48, 3, 3)).astype(np.float32)
+    attributes = {"pads_begin": 1, "pads_end": 1, "data_format": "NCX", "weights_format": "OIX"}
+    results = [onednn_py.convolution(src + step, weights, **attributes) for step in range(4)]
+    for step, result in enumerate(results):
+        expected = onednn_py.convolution(src + step, weights, **attributes, backend="numpy")
+        np.testing.assert_array_equal(result, expected)
+    allocated = []
+    allocate = memory._allocate
+
+    def counted(nbytes: int) -> memory.Block:
+        allocated.append(nbytes)
+        return allocate(nbytes)
+
+    monkeypatch.setattr(memory, "_allocate", counted)
+    for _ in range(3):
+        onednn_py.convolution(src, weights, **attributes, out=result)
+    assert not allocated
+
+
+@needs_fork
+def test_a_child_forked_while_another_thread_holds_the_lock(backend: str) -> None:
+    def good() -> bool:
+        return bool((data_gradient(SIZES[0], 3, backend) == 3).all())
+
+    assert child_while_held(pool._lock, good) == 0
+
+
+def test_the_process_does_not_grow() -> None:
+    """A thousand results of one size that nobody keeps take the memory of a few."""
+    pytest.importorskip("resource")
+    code = """
+import resource
+import numpy as np, onednn_py
+weights = np.ones((1, 1, 1, 1), np.float32)
+diff_dst = np.ones((1, 1024, 1024, 1), np.float32)
+def most():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(5):
+    onednn_py.convolution_backward_data(diff_dst, weights)
+before = most()
+for _ in range(200):
+    onednn_py.convolution_backward_data(diff_dst, weights)
+assert most() - before < 3 * 4096, (before, most())
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+def test_an_interpreter_ends_with_results_alive() -> None:
+    code = """
+import numpy as np, onednn_py
+class Cycle: pass
+kept = Cycle()
+kept.itself = kept
+weights, ones = np.ones((1, 1, 1), np.float32), np.ones((1, 2**20, 1), np.float32)
+kept.result = onednn_py.convolution_backward_data(ones, weights)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# What one execution may hold besides its inputs, as a multiple of all its tensors.
+PEAK = 2.2
+
+
+@needs_onednn
+@pytest.mark.parametrize("suite", ["resnet50", "mobilenet", "unet"])
+def test_peak_memory(suite: str) -> None:
+    """Reordered copies of all tensors at once would be 3: those of the result are in place."""
+    found = {}
+    for operation, path in suite_files(suite):
+        for one in read_batch(path, transposed=operation == "deconv").problems:
+            descriptor = one.descriptor.with_minibatch(one.minibatch)
+            for direction in ("BWD_D", "BWD_W"):
+                case = Case(descriptor, direction, "f32", "NCX")
+                jobs = case.plan("onednn")._bound.jobs
+                plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
+                sizes = [
+                    4 * prod(case.shape(role)) for role in (*case.input_roles, *case.result_roles)
+                ]
+                outputs = sum(sizes[len(case.input_roles) :])
+                found[case] = (plan.workspace_bytes + outputs) / sum(sizes)
+    assert len(found) > 12
+    worst = max(found, key=found.__getitem__)
+    assert found[worst] <= PEAK, f"{worst.options}: {found[worst]:.2f}"

@@ -1,0 +1,383 @@
+"""The number of threads: asked for, applied to whoever calls, given back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import onednn_py
+from onednn_py import AttributeValueError, config
+from onednn_py.backends.onednn.binding import openmp, runtime
+from onednn_py.backends.onednn.binding.library import library
+from onednn_py.system import blas_threads as blas
+from onednn_py.system import parallel
+from tests.support.forks import needs_fork
+from tests.support.requirements import HAS_ONEDNN, needs_onednn
+
+Result = TypeVar("Result")
+
+USES_OPENMP = HAS_ONEDNN and library().uses_openmp
+needs_openmp = pytest.mark.skipif(not USES_OPENMP, reason="no oneDNN library with OpenMP here")
+
+SRC = np.arange(2 * 9 * 9 * 8, dtype=np.float32).reshape(2, 9, 9, 8) % 7
+WEIGHTS = np.arange(3 * 3 * 8 * 16, dtype=np.float32).reshape(3, 3, 8, 16) % 5
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is asked for before a test, and after it."""
+    monkeypatch.setattr(config, "_threads", None)
+    monkeypatch.setattr(blas, "_lasting", None)
+    with blas.limited(1):
+        pass
+    onednn_py.get_num_threads()
+    yield
+    monkeypatch.undo()
+    with blas.limited(1):
+        pass
+    onednn_py.get_num_threads()
+
+
+def convolve(backend: str | None = None) -> np.ndarray[Any, Any]:
+    result: np.ndarray[Any, Any] = onednn_py.convolution(SRC, WEIGHTS, backend=backend)
+    return result
+
+
+def omp_threads() -> int:
+    """The number of the calling thread, seen without the package's own code."""
+    return int(library().lib.omp_get_max_threads())
+
+
+def numpy_pool_threads() -> set[int]:
+    return {pool.num_threads for pool in blas._find_pools()}
+
+
+def on_another_thread(function: Callable[[], Result]) -> Result:
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+@needs_openmp
+class TestOpenMP:
+    def test_nothing_asked_nothing_touched(self) -> None:
+        before = omp_threads()
+        assert onednn_py.get_num_threads() == before
+        convolve()
+        assert omp_threads() == before
+        assert not runtime.gives_threads_back()
+
+    def test_set_applies_to_every_thread_that_calls(self) -> None:
+        start = on_another_thread(omp_threads)
+        onednn_py.set_num_threads(3)
+        assert onednn_py.get_num_threads() == 3
+        assert omp_threads() == 3
+
+        def work() -> tuple[int, int]:
+            before = omp_threads()
+            convolve()
+            return before, omp_threads()
+
+        assert on_another_thread(work) == (start, 3)
+
+    def test_blocks_nest(self) -> None:
+        before = omp_threads()
+        with onednn_py.num_threads(5):
+            convolve()
+            assert omp_threads() == 5
+            with onednn_py.num_threads(3):
+                assert onednn_py.get_num_threads() == 3
+                assert omp_threads() == 3
+            assert omp_threads() == 5
+        assert omp_threads() == before
+
+    def test_a_block_goes_before_what_is_set(self) -> None:
+        onednn_py.set_num_threads(4)
+        with onednn_py.num_threads(3):
+            onednn_py.set_num_threads(5)
+            assert onednn_py.get_num_threads() == 3
+        assert onednn_py.get_num_threads() == 5
+
+    def test_an_exception_ends_a_block(self) -> None:
+        before = omp_threads()
+
+        def fail() -> None:
+            with onednn_py.num_threads(before + 1):
+                convolve()
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert omp_threads() == before
+
+    def test_a_block_is_of_its_own_thread(self) -> None:
+        start = on_another_thread(omp_threads)
+        with onednn_py.num_threads(start + 2):
+            assert onednn_py.get_num_threads() == start + 2
+            assert on_another_thread(onednn_py.get_num_threads) == start
+
+    def test_two_threads_with_blocks_of_their_own(self) -> None:
+        barrier = threading.Barrier(2, timeout=60)
+        seen: dict[int, list[int]] = {}
+
+        def work(number: int) -> None:
+            seen[number] = []
+            with onednn_py.num_threads(number):
+                for _ in range(5):
+                    barrier.wait()
+                    convolve()
+                    seen[number].append(omp_threads())
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in (1, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == {1: [1] * 5, 3: [3] * 5}
+
+    def test_what_the_thread_had_is_given_back(self) -> None:
+        def work() -> list[int]:
+            library().lib.omp_set_num_threads(7)
+            seen = [onednn_py.get_num_threads()]
+            with onednn_py.num_threads(3):
+                seen.append(onednn_py.get_num_threads())
+            return [*seen, omp_threads()]
+
+        assert on_another_thread(work) == [7, 3, 7]
+
+    def test_what_others_set_inside_a_block_is_given_back(self) -> None:
+        def work() -> list[int]:
+            with onednn_py.num_threads(3):
+                seen = [onednn_py.get_num_threads()]
+                library().lib.omp_set_num_threads(6)
+                seen.append(onednn_py.get_num_threads())
+            return [*seen, omp_threads()]
+
+        assert on_another_thread(work) == [3, 3, 6]
+
+    def test_threadpoolctl_is_followed(self) -> None:
+        before = omp_threads()
+        with threadpoolctl.threadpool_limits(before + 1, user_api="openmp"):
+            assert onednn_py.get_num_threads() == before + 1
+            assert parallel.current_threads() == before + 1
+        assert onednn_py.get_num_threads() == before
+        assert parallel.current_threads() == before
+
+    def test_plans_are_of_a_number(self) -> None:
+        """A primitive is built for a number of threads."""
+        expected = convolve()
+        planned = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS)
+        onednn_py.cache_clear()
+        for misses, number in enumerate((3, 4, 5), start=1):
+            with onednn_py.num_threads(number):
+                np.testing.assert_array_equal(convolve(), expected)
+                np.testing.assert_array_equal(planned(SRC, WEIGHTS), expected)
+                assert onednn_py.cache_info().misses == misses
+        with onednn_py.num_threads(3):
+            convolve()
+        assert onednn_py.cache_info().misses == 3
+
+    def test_libdnnl_computes_on_so_many(self) -> None:
+        """Threads of the process are counted: OpenMP keeps those that it has started."""
+        if not os.path.isdir("/proc/self/task"):
+            pytest.skip("no /proc here")
+        assert grown_threads("") == "4 child computed\n"
+
+    def test_of_two_runtimes_the_one_that_libdnnl_is_bound_to(self, tmp_path: Path) -> None:
+        """PyTorch brings a libgomp of its own, and puts it into the global scope."""
+        if sys.platform != "linux":
+            pytest.skip("for the loader of Linux")
+        found = threadpoolctl.ThreadpoolController().select(prefix="libgomp").info()
+        if not found:
+            pytest.skip("libdnnl does not use libgomp")
+        # Another name inside makes the loader take it for another library.
+        content = Path(found[0]["filepath"]).read_bytes()
+        other = tmp_path / "libgomq.so.1"
+        other.write_bytes(content.replace(b"libgomp.so.1\0", b"libgomq.so.1\0"))
+        for mode in ("RTLD_LOCAL", "RTLD_GLOBAL"):
+            load = f"import ctypes; ctypes.CDLL({str(other)!r}, mode=ctypes.{mode})"
+            assert grown_threads(load) == "4 child computed\n"
+
+
+def grown_threads(preparation: str) -> str:
+    """Run a convolution on five threads; say how many were started, and that a child can, too."""
+    code = f"""
+{preparation}
+import os
+import numpy as np, onednn_py
+from onednn_py import blas
+blas.set_limit(5)
+onednn_py.info()
+count = lambda: len(os.listdir("/proc/self/task"))
+src, weights = np.ones((2, 16, 64, 64), np.float32), np.ones((16, 16, 3, 3), np.float32)
+np.ones((500, 500)) @ np.ones((500, 500))
+before = count()
+def convolve():
+    onednn_py.convolution(src, weights, data_format="NCX", weights_format="OIX")
+with onednn_py.num_threads(5):
+    convolve()
+print(count() - before, end=" ", flush=True)
+if os.fork() == 0:
+    convolve()
+    print("child computed", flush=True)
+    os._exit(0)
+os.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+@needs_fork
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_forked_child_has_one(inside: bool) -> None:
+    code = f"""
+import contextlib, os
+import numpy as np, onednn_py
+from onednn_py import parallel
+def numbers():
+    onednn_py.convolution(np.ones((1, 9, 2), np.float32), np.ones((3, 2, 4), np.float32))
+    return onednn_py.get_num_threads(), parallel.current_threads()
+onednn_py.set_num_threads(3)
+numbers()
+with onednn_py.num_threads(4) if {inside} else contextlib.nullcontext():
+    numbers()
+    pid = os.fork()
+    if pid == 0:
+        with onednn_py.num_threads(5):
+            inner = numbers()
+        onednn_py.set_num_threads(2)
+        os._exit(0 if inner == numbers() == (1, 1) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert numbers()[1] == 3
+"""
+    subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], check=True, timeout=60
+    )
+
+
+class TestNumPy:
+    def test_work_is_split_over_as_many(self, backend: str) -> None:
+        before = parallel.current_threads()
+        with onednn_py.num_threads(3):
+            assert parallel.current_threads() == 3
+            convolve(backend)
+            assert parallel.current_threads() == 3
+        assert parallel.current_threads() == before
+        onednn_py.set_num_threads(5)
+        assert parallel.current_threads() == 5
+
+    def test_its_blas_too(self) -> None:
+        if not blas._find_pools():
+            pytest.skip("NumPy's BLAS has no pool that threadpoolctl knows")
+        before = numpy_pool_threads()
+        with onednn_py.num_threads(1):
+            assert numpy_pool_threads() == {1}
+            with onednn_py.num_threads(2):
+                assert numpy_pool_threads() == {2}
+            assert numpy_pool_threads() == {1}
+        assert numpy_pool_threads() == before
+
+    def test_blocks_that_overlap_on_two_threads_give_the_blas_back(self) -> None:
+        """Each restoring what it found would leave the number of the other for ever."""
+        before = numpy_pool_threads()
+        entered, left = threading.Event(), threading.Event()
+
+        def work() -> None:
+            with onednn_py.num_threads(2):
+                entered.set()
+                left.wait(60)
+
+        thread = threading.Thread(target=work)
+        with onednn_py.num_threads(1):
+            thread.start()
+            assert entered.wait(60)
+        left.set()
+        thread.join()
+        assert numpy_pool_threads() == before
+
+    def test_results_are_those_of_another_number(self, backend: str) -> None:
+        expected = convolve(backend)
+        for number in (1, 2, 3):
+            with onednn_py.num_threads(number):
+                np.testing.assert_array_equal(convolve(backend), expected)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1025, True, False, 1.0, 2.5, "2", None, [2], 2**70])
+def test_a_wrong_number_is_refused(wrong: Any) -> None:
+    for name in ("set_num_threads", "num_threads"):
+        function = getattr(onednn_py, name)
+        with (
+            pytest.raises(
+                AttributeValueError, match=f"^{name}: expected an integer from 1 to 1024"
+            ) as error,
+            function(wrong),
+        ):
+            pass
+        assert repr(wrong) in str(error.value)
+    assert config.wanted_threads() is None
+
+
+def test_numpys_integers_are_numbers() -> None:
+    with onednn_py.num_threads(np.int64(3)):  # type: ignore[arg-type]
+        assert type(config.wanted_threads()) is int
+
+
+def test_without_a_library(tmp_path: Path) -> None:
+    """The number is that of NumPy's work, and no library is looked for on the way."""
+    code = """
+import onednn_py
+from onednn_py import parallel
+from onednn_py.backends.onednn.binding import library
+onednn_py.set_num_threads(3)
+with onednn_py.num_threads(2):
+    assert parallel.current_threads() == 2
+assert library._failure is None
+assert onednn_py.get_num_threads() == 3
+assert onednn_py.info()["threads"] == 3
+with onednn_py.num_threads(4):
+    assert onednn_py.get_num_threads() == 4
+"""
+    environment = {**os.environ, "ONEDNN_PY_LIBRARY": str(tmp_path / "none.so")}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
+
+
+@needs_onednn
+def test_a_library_without_threads_stays_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library(), "_runtime", 1)
+    onednn_py.set_num_threads(3)
+    assert onednn_py.get_num_threads() == 1
+
+
+@needs_openmp
+def test_a_runtime_with_a_limit_of_its_own() -> None:
+    class Limited:
+        def __init__(self) -> None:
+            self.number = 2
+
+        def omp_get_max_threads(self) -> int:
+            return self.number
+
+        def omp_set_num_threads(self, number: int) -> None:
+            self.number = min(number, 4)
+
+    def work() -> list[int]:
+        functions = Limited()
+        limited = openmp.OpenMP(functions)
+        wishes = (None, 9, 9, 3, 9, None, None)
+        return [limited.threads(wish) for wish in wishes]
+
+    assert on_another_thread(work) == [2, 4, 4, 3, 4, 2, 2]

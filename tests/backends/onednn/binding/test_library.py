@@ -1,0 +1,251 @@
+"""The search for a library: order, rejections, and life without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import onednn_py
+from onednn_py import ShapeError
+from onednn_py.backends.onednn.binding import library, search
+from onednn_py.backends.onednn.binding.search import LIBRARY_NAMES, Candidate
+from tests.support.requirements import HAS_ONEDNN, needs_onednn
+
+COMPILER = os.environ.get("CC", "cc")
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+# The search finds nothing: how the package behaves on a machine without oneDNN.
+WITHOUT = """
+from onednn_py.backends.onednn.binding import library
+library.candidates = lambda: {candidates!r}
+import numpy as np, onednn_py
+src, weights = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)
+"""
+
+
+def test_without_a_library_auto_uses_numpy_and_says_so_once() -> None:
+    code = WITHOUT.format(candidates=[]) + (
+        "for _ in range(3):\n"
+        "    print(onednn_py.convolution(src, weights).ravel().tolist())\n"
+        "print(onednn_py.plan(onednn_py.convolution, src, weights).backend)\n"
+    )
+    done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[6.0, 6.0]"] * 3 + ["numpy"]
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "pip install onednn-cpu-gomp" in done.stderr
+
+
+def test_without_a_library_onednn_is_an_error_with_every_path_tried() -> None:
+    tried = [Candidate("/nowhere/libdnnl.so.3", "system"), Candidate(__file__, "a text file")]
+    code = WITHOUT.format(candidates=[tuple(c) for c in tried]).replace(
+        "lambda: ", "lambda: [library.Candidate(*c) for c in "
+    ).replace(")]\n", ")]]\n") + (
+        "try:\n"
+        "    onednn_py.convolution(src, weights, backend='onednn')\n"
+        "except onednn_py.LibraryNotFoundError as error:\n"
+        "    print(error)\n"
+        "info = onednn_py.info()\n"
+        "cpus = onednn_py.system.parallel.available_cpus()\n"
+        "print(info['library'], len(info['rejected']), onednn_py.get_num_threads() == cpus)\n"
+    )
+    done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")
+    assert done.returncode == 0, done.stderr
+    for candidate in tried:
+        assert candidate.path in done.stdout
+        assert candidate.source in done.stdout
+    assert done.stdout.splitlines()[-1] == "None 2 True"
+
+
+@pytest.mark.parametrize("backend", ["auto", "onednn"])
+@pytest.mark.parametrize("path", ["/nowhere/libdnnl.so.3", "/", __file__])
+def test_an_explicit_path_that_fails_is_an_error(path: str, backend: str) -> None:
+    code = (
+        "import numpy as np, onednn_py\n"
+        "try:\n"
+        f"    onednn_py.convolution(np.ones((1, 4, 2)), np.ones((3, 2, 1)), backend={backend!r})\n"
+        "    onednn_py.convolution(np.ones((1, 4, 2), 'f4'), np.ones((3, 2, 1), 'f4'),"
+        f" backend={backend!r})\n"
+        "except onednn_py.LibraryNotFoundError as error:\n"
+        "    print(error)\n"
+    )
+    done = run(code, ONEDNN_PY_LIBRARY=path)
+    assert done.returncode == 0, done.stderr
+    assert "ONEDNN_PY_LIBRARY names a library that cannot be used" in done.stdout
+    assert path in done.stdout
+
+
+@needs_onednn
+def test_an_explicit_path_is_used() -> None:
+    path = onednn_py.info()["library"]
+    code = "import onednn_py; info = onednn_py.info(); print(info['library'], info['source'])"
+    done = run(code, ONEDNN_PY_LIBRARY=path)
+    assert done.stdout.split() == [path, "ONEDNN_PY_LIBRARY"]
+
+
+FAKE = """
+typedef struct {{ int major, minor, patch; const char *hash; unsigned cpu, gpu; }} version_t;
+static const version_t version = {{ {major}, 6, 0, "{hash}", {runtime}, 0 }};
+const version_t *dnnl_version(void) {{ return &version; }}
+unsigned long dnnl_engine_get_count(int kind) {{ return {engines}; }}
+int dnnl_engine_create(void **engine, int kind, unsigned long index) {{ return 5; }}
+"""
+
+
+def build(folder: Path, source: str, name: str = "libdnnl.so") -> str:
+    (folder / "fake.c").write_text(source)
+    path = folder / name
+    try:
+        subprocess.run(
+            [COMPILER, "-shared", "-fPIC", "-o", path, folder / "fake.c"], check=True, timeout=60
+        )
+    except FileNotFoundError:
+        pytest.skip("no C compiler")
+    return str(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="builds ELF libraries")
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (FAKE.format(major=2, hash="x", runtime=2, engines=1), "is version 2.6.0, another API"),
+        (FAKE.format(major=3, hash="x", runtime=2, engines=0), "has no CPU engine"),
+        (FAKE.format(major=3, hash="x", runtime=2, engines=1), "cannot create a CPU engine"),
+        (FAKE.format(major=3, hash="x", runtime=512, engines=0), "OCL_ICD_FILENAMES"),
+        ("int other(void) { return 0; }", "not a oneDNN library"),
+    ],
+)
+def test_rejections_say_why(tmp_path: Path, source: str, reason: str) -> None:
+    path = build(tmp_path, source)
+    assert reason in library._open(Candidate(path, "test"))
+
+
+def test_a_sycl_build_that_does_not_open_says_what_it_needs() -> None:
+    reason = library._unopened(
+        "/opt/libdnnl.so.3", "libsycl.so.9: cannot open shared object file: No such file"
+    )
+    assert "LD_LIBRARY_PATH" in reason
+    assert "onednn-cpu-gomp" in reason
+
+
+def test_a_library_of_version_2_is_known_by_its_name() -> None:
+    """Debian's is linked to OpenCL as a SYCL build is, and lacks it as often."""
+    path = "/usr/lib/libdnnl.so.2"
+    trouble = "libOpenCL.so.1: cannot open shared object file"
+    reason = library._unopened(
+        path, f"cannot load library '{path}': {trouble}.  Additionally, ctypes.util..."
+    )
+    assert reason.startswith(f"cannot be opened: {trouble} (")
+    assert "version 2" in reason
+    assert "SYCL" not in reason
+    assert "SYCL" in library._unopened("/usr/lib/libdnnl.so.3", trouble)
+
+
+def test_the_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built, pip's, conda's, the system's; each file once, however often it is found."""
+    built, conda = tmp_path / "built", tmp_path / "conda"
+    for folder in (built, conda):
+        (folder / "lib").mkdir(parents=True)
+        (folder / "lib" / LIBRARY_NAMES[0]).write_bytes(b"")
+    if len(LIBRARY_NAMES) > 1:
+        (conda / "lib" / LIBRARY_NAMES[1]).symlink_to(conda / "lib" / LIBRARY_NAMES[0])
+    monkeypatch.setattr(search, "built_prefix", lambda: built)
+    monkeypatch.setenv("CONDA_PREFIX", str(conda))
+    found = search.candidates()
+    sources = [candidate.source for candidate in found]
+    assert sources[0] == "built by build_onednn.sh"
+    assert sources.count("conda environment") == 1
+    if HAS_ONEDNN and "pip package onednn-cpu-gomp" in sources:
+        assert sources.index("pip package onednn-cpu-gomp") < sources.index("conda environment")
+    assert len({os.path.realpath(candidate.path) for candidate in found}) == len(found)
+
+
+def test_info_is_complete_and_json() -> None:
+    info = onednn_py.info()
+    assert json.loads(json.dumps(info)) == info
+    assert {
+        "onednn_py", "python", "numpy", "library", "version", "hash", "cpu_isa", "runtime",
+        "threads", "rejected", "error",
+    } <= set(info)  # fmt: skip
+    if HAS_ONEDNN:
+        assert info["version"].startswith("3.")
+        assert Path(info["library"]).is_file()
+        assert info["threads"] >= 1
+        assert info["error"] is None
+    else:
+        assert info["library"] is None
+        assert "no usable oneDNN library" in info["error"]
+
+
+class TestBackendChoice:
+    CODE = (
+        "import numpy as np, onednn_py\n"
+        "x, w = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)\n"
+        "print(onednn_py.plan(onednn_py.convolution, x, w).backend)\n"
+        "with onednn_py.use_backend('auto'):\n"
+        "    print(onednn_py.plan(onednn_py.convolution, x, w).backend)\n"
+        "    print(onednn_py.plan(onednn_py.convolution, x, w, backend='numpy').backend)\n"
+    )
+
+    @needs_onednn
+    def test_call_before_context_before_environment(self) -> None:
+        done = run(self.CODE, ONEDNN_PY_BACKEND="numpy")
+        assert done.stdout.split() == ["numpy", "onednn", "numpy"]
+
+    def test_a_wrong_environment_names_the_variable(self) -> None:
+        done = run(self.CODE, ONEDNN_PY_BACKEND="gpu")
+        assert "AttributeValueError: environment variable ONEDNN_PY_BACKEND" in done.stderr
+
+    def test_context_is_restored_after_an_error(self) -> None:
+        import numpy as np
+
+        src, weights = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)
+        before = onednn_py.plan(onednn_py.convolution, src, weights).backend
+        with onednn_py.use_backend("numpy"):
+            assert onednn_py.plan(onednn_py.convolution, src, weights).backend == "numpy"
+        with pytest.raises(ShapeError), onednn_py.use_backend("numpy"):
+            onednn_py.convolution(src[0], weights)
+        assert onednn_py.plan(onednn_py.convolution, src, weights).backend == before
+
+
+def test_command_line_info() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_py", "info", "--json"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["version"] == onednn_py.info()["version"]
+    plain = subprocess.run(
+        [sys.executable, "-m", "onednn_py", "info"], capture_output=True, text=True, check=True
+    )
+    assert str(onednn_py.info()["library"] or "none") in plain.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["demo", "--help"]])
+def test_help_everywhere(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_py", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "usage: onednn-py" in done.stdout
+
+
+def test_an_unknown_command_fails() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_py", "nothing"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2

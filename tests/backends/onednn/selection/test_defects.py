@@ -1,0 +1,251 @@
+"""Known defects of oneDNN: never triggered, and the gradients right where they lurk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
+from onednn_py.problem.recipe import recipe
+from onednn_py.system.memory_pool import Block, pool
+from tests.support.cases import case
+from tests.support.requirements import needs_onednn
+
+
+def problem(operation: str, tensors: dict, **attributes):
+    spec = {name: onednn_py.TensorSpec(shape, np.float32) for name, shape in tensors.items()}
+    arguments = {
+        "strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "auto_pad": "none",
+        "groups": 1, "data_format": "NXC",
+    } | attributes  # fmt: skip
+    made = recipe(operation, spec, arguments)
+    return made.problem(made.dense_strides()).as_convolution()
+
+
+def strided_1x1(inputs: int, strides: int = 2):
+    return problem(
+        "convolution_backward_weights",
+        {"src": (32, 32, 32, inputs), "diff_dst": (32, 32 // strides, 32 // strides, 8)},
+        strides=strides,
+        weights_format="XIO",
+        weights_shape=(1, 1, inputs, 8),
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jit_1x1:avx512_core",
+        "jit_1x1:avx2",
+        "jit_avx2_1x1:avx2",
+        "conv:any+jit_1x1:avx512_core",
+        "jit_avx512_common_1x1:avx512",
+    ],
+)
+def test_6035_is_in_the_table(name: str) -> None:
+    for inputs in (1, 4, 8, 15, 24):
+        assert forbidden(name, strided_1x1(inputs), (3, 2, 0)).reference.endswith("#6035")
+    assert forbidden(name, strided_1x1(16), (3, 2, 0)) is None
+    assert forbidden(name, strided_1x1(4, strides=1), (3, 2, 0)) is None
+    assert forbidden("jit:avx2", strided_1x1(4), (3, 2, 0)) is None
+
+
+def test_5568_is_in_the_table() -> None:
+    affected = problem(
+        "conv_transpose_backward_data",
+        {"diff_dst": (1, 9, 9, 4), "weights": (2, 2, 4, 4)},
+        strides=3,
+        output_padding=1,
+        weights_format="XOI",
+    )
+    affected = replace(affected, dtype="bf16")
+    name = "conv:any+brgconv:avx512_core_amx"
+    assert forbidden(name, affected, (3, 2, 0)).reference.endswith("#5568")
+    assert forbidden(name, affected, (3, 13, 0)) is None
+    assert forbidden("brgconv:avx512_core_bf16", affected, (3, 2, 0)) is None
+    assert forbidden(name, replace(affected, strides=(2, 2)), (3, 2, 0)) is None
+    assert forbidden(name, replace(affected, dtype="f32"), (3, 2, 0)) is None
+
+
+def test_every_defect_says_where_it_is_reported() -> None:
+    for defect in DEFECTS:
+        assert re.match(
+            r"(uxlfoundation/oneDNN|pytorch/pytorch)#\d+|not reported upstream; \S+",
+            defect.reference,
+        )
+        assert defect.harm
+
+
+@pytest.mark.parametrize("inputs", [1, 3, 4, 7, 12, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradient_is_right_where_6035_lurks(transposed: bool, inputs: int, onednn: str) -> None:
+    """mb32ic4ih32oc8oh16kh1sh2ph0 in axb layouts, and with the roles exchanged."""
+    geometry = case((32, 32), 1, 2, minibatch=32, inputs=inputs, outputs=8)
+    operation = "conv_transpose" if transposed else "convolution"
+    operation += "_backward_weights"
+    tensors = geometry.integers("f32")
+    for data_format, weights_first in (("NXC", False), ("NCX", True)):
+        tensors.check(operation, onednn, data_format=data_format, weights_first=weights_first)
+        positional, keywords = tensors.arguments(operation, data_format, weights_first)
+        planned = onednn_py.plan(
+            getattr(onednn_py, operation), *positional, **keywords, backend=onednn
+        )
+        assert planned.backend == "onednn"
+        assert "1x1" not in planned.implementation
+        assert not is_reference(planned.implementation)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_bf16_weights_where_the_stride_exceeds_the_size(
+    transposed: bool, onednn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """jit_bf16 reads stale scratchpad here; a poisoned workspace would show in the result."""
+    operation = ("conv_transpose" if transposed else "convolution") + "_backward_weights"
+    acquire = pool.acquire
+
+    def poisoned(nbytes: int) -> Block:
+        block = acquire(nbytes)
+        block[:] = 0xA5
+        return block
+
+    monkeypatch.setattr(pool, "acquire", poisoned)
+    for geometry in (
+        case(1, 2, 2, pads=(0, 1), minibatch=1, inputs=16, outputs=16),
+        case((5, 2), 3, 3, pads=1, minibatch=2, inputs=32, outputs=16),
+        case((2, 4, 4), 3, pads=1, inputs=16, outputs=16),
+        case((4, 5, 5), 5, pads=2, inputs=16, outputs=16),
+    ):
+        tensors = geometry.integers("bf16")
+        positional, keywords = tensors.arguments(operation, "NCX", True)
+        function = getattr(onednn_py, operation)
+        planned = onednn_py.plan(function, *positional, **keywords, backend=onednn)
+        assert "jit_bf16:" not in planned.implementation
+        tensors.check(operation, onednn)
+
+
+# (kernel, stride, pad in front, behind, depth of src): those that `jit:avx512_core` of v3.2.0 had
+# wrong of all with these kernels and strides, docs/native.md has the program.
+SMALL = (
+    [(4, 2, *some) for some in ((3, 1, 2), (3, 1, 4), (3, 2, 3), (3, 3, 2), (3, 3, 4))]
+    + [(5, 1, 4, 1, 2), (5, 2, 3, 1, 3), (5, 2, 3, 1, 5), (5, 2, 3, 3, 5), (5, 2, 4, 3, 2)]
+    + [(5, 3, 4, 4, 3), (6, 1, 5, 1, 3), (6, 2, 3, 3, 4), (6, 3, 4, 5, 3)]
+    + [(7, 1, 4, 1, 4), (7, 1, 6, 3, 2), (7, 2, 3, 3, 7), (7, 2, 5, 1, 7), (7, 2, 6, 5, 2)]
+    + [(7, 3, 4, 5, 4), (7, 3, 5, 5, 3)]
+)
+SOUND = [(3, 1, 1, 1, 2), (3, 2, 1, 1, 1), (7, 2, 3, 3, 8), (5, 1, 0, 4, 3), (1, 1, 0, 0, 1)]
+
+
+def small_volume(kernel: int, stride: int, begin: int, end: int, depth: int):
+    return case(
+        (depth, 8, 8),
+        (kernel, 3, 3),
+        (stride, 1, 1),
+        pads=((begin, 1, 1), (end, 1, 1)),
+        inputs=16,
+        outputs=16,
+    )
+
+
+@pytest.mark.parametrize("numbers", SMALL + SOUND)
+def test_small_volumes_are_in_the_table(numbers: tuple[int, ...]) -> None:
+    kernel, stride, begin, end, depth = numbers
+    windows = (depth + begin + end - kernel) // stride + 1
+    asked = problem(
+        "convolution_backward_weights",
+        {"src": (1, depth, 8, 8, 16), "diff_dst": (1, windows, 8, 8, 16)},
+        strides=(stride, 1, 1), pads_begin=(begin, 1, 1), pads_end=(end, 1, 1),
+        weights_format="XIO", weights_shape=(kernel, 3, 3, 16, 16),
+    )  # fmt: skip
+    for name in ("jit:avx512_core", "conv:any+jit:avx512_core"):
+        assert (forbidden(name, asked, (3, 2, 0)) is not None) == (numbers in SMALL)
+    for name in ("x64:gemm:jit", "jit:avx2", "jit_bf16:avx512_core_bf16"):
+        assert forbidden(name, asked, (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_weights_of_small_volumes(family: str, dtype: str) -> None:
+    for numbers in SMALL + SOUND:
+        tensors = small_volume(*numbers).integers(dtype)
+        tensors.check(f"{family}_backward_weights", "onednn")
+    low = case((4, 5, 4), (1, 7, 1), (1, 2, 1), pads=((0, 3, 0), (0, 0, 0)), inputs=16, outputs=16)
+    low.integers(dtype).check(f"{family}_backward_weights", "onednn")
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+def test_the_first_layer_of_a_video_network(data_format: str) -> None:
+    """7 x 7 x 7 with stride 2 on 7 frames: a crash or wrong numbers by oneDNN's own choice."""
+    rng = np.random.default_rng(0)
+    shapes = [(2, 7, 32, 32, 3), (2, 4, 16, 16, 64)]
+    tensors = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    if data_format == "NCX":
+        tensors = [np.ascontiguousarray(np.moveaxis(tensor, -1, 1)) for tensor in tensors]
+    gradients = [
+        onednn_py.convolution_backward_weights(
+            *tensors, (7, 7, 7, 3, 64), strides=2, pads_begin=3, pads_end=3,
+            data_format=data_format, backend=backend,
+        )
+        for backend in ("onednn", "numpy")
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*gradients)
+
+
+@needs_onednn
+def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
+    """With every name forbidden the problem still gets its gradient, from NumPy."""
+    from onednn_py.backends.onednn.selection import descriptors
+
+    geometry = case((9, 9), 3, inputs=21)
+    tensors = geometry.integers("f32")
+    positional, keywords = tensors.arguments("convolution_backward_data", "NCX", True)
+    spec = (onednn_py.convolution_backward_data, *positional)
+
+    refused = set()
+
+    def first_two(name, problem, version):
+        if len(refused) < 2:
+            refused.add(name)
+        return DEFECTS[0] if name in refused else None
+
+    onednn_py.cache_clear()
+    monkeypatch.setattr(descriptors, "forbidden", first_two)
+    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
+    assert len(refused) == 2
+    assert planned.implementation not in refused
+    tensors.check("convolution_backward_data", "onednn")
+
+    onednn_py.cache_clear()
+    monkeypatch.setattr(descriptors, "forbidden", lambda *_: DEFECTS[0])
+    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
+    assert planned.backend == "numpy"
+    tensors.check("convolution_backward_data", "onednn")
+    onednn_py.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ref:any", True),
+        ("ref_int8:any", True),
+        ("conv:any+ref:any", True),
+        ("jit:avx2", False),
+        ("x64:gemm:jit", False),
+        ("gemm:ref", False),
+    ],
+)
+def test_reference_implementations_are_known_by_name(name: str, expected: bool) -> None:
+    assert is_reference(name) is expected
+
+
+@needs_onednn
+def test_an_extreme_kernel_is_planned_at_once() -> None:
+    """brgconv_strided would take a minute; the test's own timeout would be the clock."""
+    spec, weights = (onednn_py.TensorSpec(shape, np.float32) for shape in ((1, 9, 1), (1024, 1, 1)))
+    planned = onednn_py.plan(onednn_py.conv_transpose, spec, weights, strides=256)
+    assert "brgconv_strided" not in planned.implementation

@@ -1,0 +1,238 @@
+"""The scripts of benchmarks/: the document's parts, its tables and its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onednn_py.cli import bench, main
+from onednn_py.tools.benchmark.results import Result, to_json
+from tests.support.bench_cases import case, timed
+from tests.support.paths import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+
+pytestmark = pytest.mark.skipif(
+    not BENCHMARKS.is_dir(), reason="an installed package has no benchmarks/"
+)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import benchmarks/run.py as it runs: with its folder on the path."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import run
+
+    yield run
+    for name in ("run", "parts", "document"):
+        sys.modules.pop(name, None)
+
+
+def content(*results: Result, tiny: Result | None = None) -> dict[str, Any]:
+    """Return what the command bench writes."""
+    found = {
+        "library": "/somewhere/libdnnl.so.3",
+        **{"cpu_isa": "avx512_core", "threads": 2, "peak": {"f32": 1e9, "bf16": None}},
+        "competitors": {"ours": "onednn_py 1", "native": "oneDNN 3", "torch": "PyTorch 2"},
+        **to_json(results),
+    }
+    if tiny is not None:
+        found["tiny"] = to_json([tiny])["cases"][0]
+    return found
+
+
+def result(name: str, native: float, direction: str = "BWD_D") -> Result:
+    timings = {"ours": timed(0.01), "native": timed(0.01 * native), "torch": timed(0.02)}
+    return Result(case(f"mb1ic4ih6oc8kh3n{name}", direction), timings, 1e9)
+
+
+def test_every_part_is_a_command_and_has_its_place(
+    scripts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(bench, "run", lambda arguments: asked.append(arguments) or 0)
+    for part in scripts.PARTS.values():
+        for options in part.runs.values():
+            assert main(["bench", *options]) == 0
+    # The command's own default is too much for a document: every part says with whom.
+    assert all(arguments.compare for arguments in asked)
+    document = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"<!-- measured: ([\w-]+) -->", document)) == sorted(scripts.PARTS)
+
+
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "run.py", "--list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "f32-ncx-measure" in done.stdout
+
+
+class TestDocument:
+    @pytest.fixture
+    def path(self, tmp_path: Path, scripts: Any) -> Path:
+        path = tmp_path / "performance.md"
+        sections = (f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in scripts.PARTS)
+        machines = "<!-- machines -->\n<!-- end -->\n"
+        path.write_text("# Title\n" + "".join(sections) + machines)
+        return path
+
+    def test_suites(self, path: Path, scripts: Any) -> None:
+        some = [result("a:1", 2.0), result("a:2", 8.0), result("b:1", 0.5)]
+        some += [result("b:1", 1.0, "BWD_W")]
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": content(*some)}})
+        text = path.read_text()
+        assert "oneDNN 3, PyTorch 2, avx512_core, 2 threads, peak 1 GF/s f32." in text
+        assert (
+            "| suite | problems | BWD_D against native | BWD_D against torch"
+            " | BWD_W against native | BWD_W against torch |" in text
+        )
+        assert "| a | 2 | 4.00 (2.00) | 2.00 (2.00) | - | - |" in text
+        assert "| all | 3 | 2.00 (0.50) | 2.00 (2.00) | 1.00 (1.00) | 2.00 (2.00) |" in text
+        assert "same implementation as native, 4 cases" in text
+        assert (path.parent / "performance" / "f32-ncx-measure.svg").is_file()
+        assert "![f32, NCX, effort measure](performance/f32-ncx-measure.svg)" in text
+        # What was not measured stays.
+        assert text.count("old") == len(scripts.PARTS) - 1
+
+    def test_machines(self, path: Path, scripts: Any) -> None:
+        """Of parts that one machine alone has measured there is nothing to compare."""
+        here = {"": content(result("a:1", 2.0), result("a:2", 8.0))}
+        there = {"": content(result("a:1", 0.5), result("a:1", 8.0, "BWD_W")) | {"cpu": "Fast 1"}}
+        scripts.write_document(
+            path,
+            scripts.PARTS,
+            {"f32-ncx-measure": here, "bf16-ncx-measure": here, "batch": {"1": here[""]}},
+            {"slow": {"f32-ncx-measure": there, "f16-ncx-measure": there, "batch": here}},
+        )
+        table = path.read_text().partition("<!-- machines -->\n")[2]
+        rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+        assert rows == [
+            "| f32, NCX, effort measure | above | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
+            "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
+        ]
+        # What only another machine has measured is better than nothing.
+        section = path.read_text().partition("<!-- measured: f16-ncx-measure -->\n")[2]
+        assert section.lstrip().startswith("oneDNN 3, PyTorch 2, Fast 1, avx512_core")
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
+        assert "PyTorch 2, Fast 1, avx512_core, 2 threads" in path.read_text()
+
+    def test_numpy_beside_native(self, path: Path, scripts: Any) -> None:
+        timings = {"ours": timed(0.01), "native": timed(0.02), "numpy": timed(0.08)}
+        found = content(Result(case("mb1ic4ih6oc8kh3na:1", "BWD_W"), timings, 1e9))
+        scripts.write_document(path, scripts.PARTS, {"numpy": {"": found}})
+        assert "NumPy backend has 0.25 of native's speed, at worst 0.25 (`a:1`, BWD_W)." in (
+            path.read_text()
+        )
+
+    def test_a_sweep(self, path: Path, scripts: Any) -> None:
+        runs = {"1": content(result("x", 2.0)), "8": content(result("x", 4.0))}
+        scripts.write_document(path, scripts.PARTS, {"batch": runs})
+        text = path.read_text()
+        assert "| minibatch | x BWD_D, GF/s | BWD_D against native | BWD_D against torch |" in text
+        assert "| 8 | 0 | 4.00 | 2.00 |" in text
+        assert (path.parent / "performance" / "batch.svg").is_file()
+
+    def test_tiny(self, path: Path, scripts: Any) -> None:
+        timings = {"ours": timed(2e-5), "plan": timed(1e-5), "torch": timed(3e-5)}
+        found = content(tiny=Result(bench.TINY, timings))
+        scripts.write_document(path, scripts.PARTS, {"tiny": {"": found}})
+        assert "| plain call | 20.0 |  | 1.50 |" in path.read_text()
+
+    def test_writing_twice_changes_nothing(self, path: Path, scripts: Any) -> None:
+        found = {"numpy": {"": content(result("a:1", 2.0))}}
+        scripts.write_document(path, scripts.PARTS, found)
+        picture = path.parent / "performance" / "numpy.svg"
+        first = path.read_text(), picture.read_bytes()
+        scripts.write_document(path, scripts.PARTS, found)
+        assert (path.read_text(), picture.read_bytes()) == first
+
+    def test_markers_that_are_not_the_parts(self, path: Path, scripts: Any) -> None:
+        path.write_text(path.read_text().replace("measured: tiny", "measured: huge"))
+        with pytest.raises(ValueError, match="expected markers of each part once: huge, tiny"):
+            scripts.write_document(path, scripts.PARTS, {})
+        path.write_text(path.read_text().replace("huge", "tiny").replace("machines", "others"))
+        with pytest.raises(ValueError, match="expected markers of the machines' table once"):
+            scripts.write_document(path, scripts.PARTS, {})
+
+
+class TestRun:
+    @pytest.fixture
+    def statuses(
+        self, scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> dict[str, int]:
+        """What the command bench returns by an option of its; it counts the runs."""
+        given = {"runs": 0}
+
+        def instead(arguments: list[str]) -> int:
+            given["runs"] += 1
+            path = arguments[-1].partition("=")[2]
+            Path(path).write_text(json.dumps(content(result("x", 2.0))))
+            return next((given[word] for word in arguments if word in given), 0)
+
+        (tmp_path / "docs").mkdir()
+        monkeypatch.setattr(scripts, "ROOT", tmp_path)
+        monkeypatch.setattr(scripts, "RESULTS", tmp_path / "results")
+        monkeypatch.setattr(scripts, "onednn_py", instead)
+        document = tmp_path / "docs" / "performance.md"
+        document.write_text((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
+        return given
+
+    def test_what_is_there_is_not_measured_again(
+        self, scripts: Any, statuses: dict[str, int]
+    ) -> None:
+        sizes = len(scripts.PARTS["size"].runs)
+        assert scripts.main(["--part=size"]) == 0
+        assert scripts.main(["--part=size"]) == 0
+        assert statuses["runs"] == sizes
+        assert scripts.main(["--part=size", "--again"]) == 0
+        assert statuses["runs"] == 2 * sizes
+        assert scripts.main(["--part=size", "--document"]) == 0
+        assert statuses["runs"] == 2 * sizes
+
+    def test_another_machine(
+        self, scripts: Any, statuses: dict[str, int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert scripts.main(["--part=f32-ncx-measure"]) == 0
+        assert scripts.main(["--part=f32-ncx-measure", "--machine=slow"]) == 0
+        assert statuses["runs"] == 2
+        assert (scripts.RESULTS / "slow" / "f32-ncx-measure.json").is_file()
+        document = (scripts.ROOT / "docs" / "performance.md").read_text()
+        assert "| f32, NCX, effort measure | slow |" in document
+        for name in ("../elsewhere", "above"):
+            with pytest.raises(SystemExit):
+                scripts.main([f"--machine={name}"])
+            assert "expected small letters, digits and dashes" in capsys.readouterr().err
+
+    def test_no_file_says_where_the_library_lies(
+        self, scripts: Any, statuses: dict[str, int]
+    ) -> None:
+        scripts.main(["--part=size"])
+        text = (scripts.RESULTS / "size.json").read_text()
+        assert "somewhere" not in text
+
+    def test_an_interrupted_part_goes_on_where_it_was(
+        self, scripts: Any, statuses: dict[str, int]
+    ) -> None:
+        statuses["--mb=4"] = 130
+        with pytest.raises(SystemExit) as caught:
+            scripts.main(["--part=batch"])
+        assert caught.value.code == 130
+        assert list(scripts._measured(scripts.PARTS["batch"])) == ["1", "2"]
+        del statuses["--mb=4"]
+        assert scripts.main(["--part=batch"]) == 0
+        assert list(scripts._measured(scripts.PARTS["batch"])) == list(scripts.PARTS["batch"].runs)
+
+    def test_a_failure_is_reported_at_the_end(self, scripts: Any, statuses: dict[str, int]) -> None:
+        statuses["--mb=1"] = 1
+        assert scripts.main(["--part=batch"]) == 1
+        assert statuses["runs"] == len(scripts.PARTS["batch"].runs)

@@ -1,0 +1,191 @@
+"""Strided, misaligned and overlapping arrays, in and out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py import AttributeValueError
+from onednn_py.problem.arrays import element_strides, overlaps
+from tests.support.cases import CURATED, OPERATIONS
+from tests.support.memory_layouts import (
+    FORMS,
+    read_only,
+)
+from tests.support.reference import DTYPES
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_inputs_of_any_strides(operation: str, form, backend: str) -> None:
+    for name in ("2d_strided_dilated", "2d_blocked_channels", "2d_groups_16", "1d_strided"):
+        for dtype in ("f32", "f16", "bf16"):
+            tensors = CURATED[name].integers(dtype)
+            positional, keywords = tensors.arguments(operation, "NXC", False)
+            function = getattr(onednn_py, operation)
+            expected = function(*positional, **keywords, backend=backend)
+            strange = [form(x) if isinstance(x, np.ndarray) else x for x in positional]
+            actual = function(*strange, **keywords, backend=backend)
+            np.testing.assert_equal(actual, expected)
+
+
+def test_byte_swapped_inputs(backend: str) -> None:
+    src, weights = np.arange(20, dtype=">f4").reshape(1, 10, 2), np.ones((3, 2, 4), ">f4")
+    actual = onednn_py.convolution(src, weights, backend=backend)
+    assert actual.dtype == np.float32
+    assert actual.dtype.isnative
+    native = onednn_py.convolution(
+        src.astype(np.float32), weights.astype(np.float32), backend=backend
+    )
+    np.testing.assert_array_equal(actual, native)
+
+
+def test_broadcast_and_sliding_inputs(backend: str) -> None:
+    src = np.broadcast_to(np.float32(2), (2, 8, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(np.arange(12, dtype=np.float32), 5)
+    weights = windows[:3, :3, None].repeat(2, axis=2)[..., ::-1]
+    assert element_strides(src) is None
+    assert element_strides(windows) is None
+    np.testing.assert_array_equal(
+        onednn_py.convolution(src, weights, backend=backend),
+        onednn_py.convolution(src.copy(), weights.copy(), backend=backend),
+    )
+
+
+def empty_like(form, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    made = form(np.full(shape, 9, DTYPES[dtype]))
+    made.flags.writeable = True
+    return made
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form is not read_only])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_out_of_any_strides(operation: str, form, backend: str) -> None:
+    for name in ("2d_strided_dilated", "2d_blocked_channels", "3d_groups"):
+        for dtype in ("f32", "f16", "bf16"):
+            tensors = CURATED[name].integers(dtype)
+            positional, keywords = tensors.arguments(operation, "NXC", False)
+            function = getattr(onednn_py, operation)
+            expected = function(*positional, **keywords, backend=backend)
+            if isinstance(expected, tuple):
+                out = tuple(empty_like(form, e.shape, dtype) for e in expected)
+                actual = function(*positional, **keywords, out=out, backend=backend)
+                assert actual[0] is out[0]
+                assert actual[1] is out[1]
+            else:
+                out = empty_like(form, expected.shape, dtype)
+                assert function(*positional, **keywords, out=out, backend=backend) is out
+                actual = out
+            np.testing.assert_equal(actual, expected)
+
+
+def test_gaps_of_out_are_left_alone(backend: str) -> None:
+    room = np.full((2, 10, 8), 7, np.float32)
+    out = room[:, 1:9:2, 2:7]
+    onednn_py.convolution(
+        np.ones((2, 6, 3), np.float32), np.ones((3, 3, 5), np.float32), out=out, backend=backend
+    )
+    outside = np.ones(room.shape, bool)
+    outside[:, 1:9:2, 2:7] = False
+    assert (room[outside] == 7).all()
+    assert (out == 9).all()
+
+
+def test_out_that_overlaps_an_input(backend: str) -> None:
+    room = np.random.default_rng(0).integers(-4, 5, (2, 12, 6)).astype(np.float32)
+    weights = np.random.default_rng(1).integers(-4, 5, (3, 6, 6)).astype(np.float32)
+    expected = onednn_py.convolution(room.copy(), weights, pads_begin=1, pads_end=1)
+    for shift in (0, 1, 2):
+        memory = np.zeros(room.size + 2, np.float32)
+        src = memory[: room.size].reshape(room.shape)
+        src[...] = room
+        out = memory[shift : shift + room.size].reshape(room.shape)
+        onednn_py.convolution(src, weights, pads_begin=1, pads_end=1, out=out, backend=backend)
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_outs_that_overlap_each_other(backend: str) -> None:
+    src, diff_dst = np.ones((1, 4, 2), np.float32), np.ones((1, 2, 3), np.float32)
+    memory = np.zeros(18, np.float32)
+    diff_weights, diff_bias = memory.reshape(3, 2, 3), memory[:3]
+    with pytest.raises(AttributeValueError, match="diff_bias.*shares memory with"):
+        onednn_py.convolution_backward_weights(
+            src, diff_dst, (3, 2, 3), bias=True, out=(diff_weights, diff_bias), backend=backend
+        )
+    memory = np.zeros(36, np.float32)
+    diff_weights, diff_bias = memory[::2].reshape(3, 2, 3), memory[1:7:2]
+    onednn_py.convolution_backward_weights(
+        src, diff_dst, (3, 2, 3), bias=True, out=(diff_weights, diff_bias), backend=backend
+    )
+    np.testing.assert_array_equal(memory[::2], np.full(18, 2))
+    np.testing.assert_array_equal(memory[1:7:2], np.full(3, 2))
+
+
+def test_axes_of_one_element_may_have_any_stride() -> None:
+    base = np.zeros((3, 5), np.float32)
+    strange = np.lib.stride_tricks.as_strided(base, (1, 3, 1, 5), (0, 20, -8, 4))
+    assert element_strides(strange) == element_strides(base.reshape(1, 3, 1, 5)) == (15, 5, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "expected"),
+    [
+        ((3, 4), (16, 4), False),
+        ((3, 4), (12, 4), True),
+        ((3, 4), (4, 16), False),
+        ((3, 4), (4, 8), True),
+        ((3, 4), (4, 12), False),
+        ((3, 4), (-16, 4), False),
+        ((3, 1), (0, 4), True),
+        ((1, 4), (0, 4), False),
+        ((2, 2), (4, 2), True),
+    ],
+)
+def test_overlaps(shape, strides, expected: bool) -> None:
+    room = np.zeros(64, np.float32)[32:]
+    assert overlaps(np.lib.stride_tricks.as_strided(room, shape, strides)) is expected
+
+
+def test_subclasses_are_read_as_plain_arrays(tmp_path, backend: str) -> None:
+    mapped = np.memmap(tmp_path / "src", np.float32, "w+", shape=(1, 6, 2))
+    mapped[...] = 3
+    result = onednn_py.convolution(mapped, np.ones((3, 2, 1), np.float32), backend=backend)
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, np.full((1, 4, 1), 18))
+
+
+def test_every_second_element_of_an_odd_size(backend: str) -> None:
+    """oneDNN refuses descriptors whose axes step over less than the inner one's extent."""
+    src = np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5)
+    weights = np.ones((2, 2, 1, 1), np.float32)
+    formats = {"data_format": "NCX", "weights_format": "OIX", "backend": backend}
+    expected = onednn_py.convolution(src[..., ::2].copy(), weights, **formats)
+    np.testing.assert_array_equal(
+        onednn_py.convolution(src[..., ::2], weights, **formats), expected
+    )
+    out = np.zeros((1, 2, 5, 5), np.float32)[..., ::2]
+    onednn_py.convolution(src[..., ::2], weights, out=out, **formats)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("family", ["convolution_backward", "conv_transpose_backward"])
+def test_joint_outs_that_are_inputs(family: str, backend: str) -> None:
+    rng = np.random.default_rng(0)
+    src, weights, diff_dst = (
+        rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 6, 4), (3, 4, 4), (2, 6, 4))
+    )
+    keywords = {"pads_begin": 1, "pads_end": 1, "wrt": ("src", "weights", "bias")}
+    joint = getattr(onednn_py, family)
+    expected = joint(src, weights, diff_dst, **keywords, backend=backend)
+    for out in ("weights", "src", "diff_dst"):
+        inputs = {"src": src.copy(), "weights": weights.copy(), "diff_dst": diff_dst.copy()}
+        outs = (None, inputs[out], None) if out == "weights" else (inputs[out], None, None)
+        actual = joint(**inputs, **keywords, out=outs, backend=backend)
+        np.testing.assert_equal(tuple(actual), tuple(expected))
+    room = np.zeros(60, np.float32)
+    with pytest.raises(AttributeValueError, match="share memory"):
+        joint(
+            src, weights, diff_dst, **keywords, backend=backend,
+            out=(room[:48].reshape(2, 6, 4), room[:48].reshape(3, 4, 4), None),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What tests share: cases, the oracle, programs, machines and memory that they need."""

@@ -1,0 +1,155 @@
+"""Writes graph files as oneDNN does: encoded attributes, defaults, numbers for booleans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.cases import Case, Tensors
+from tests.support.native_programs import DTYPES
+
+# What oneDNN writes for a size or stride that is not known.
+UNKNOWN = -(2**63)
+
+KINDS = {
+    "convolution": "Convolution",
+    "convolution_backward_data": "ConvolutionBackwardData",
+    "convolution_backward_weights": "ConvolutionBackwardWeights",
+    "conv_transpose": "ConvTranspose",
+    "conv_transpose_backward_data": "ConvTransposeBackwardData",
+    "conv_transpose_backward_weights": "ConvTransposeBackwardWeights",
+}
+
+
+def dense(shape: Sequence[int]) -> list[int]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def tensor(
+    id_: int, shape: Sequence[int], dtype: str = "f32", strides: Sequence[int] | None = None
+) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "dtype": dtype,
+        "shape": list(shape),
+        "stride": list(dense(shape) if strides is None else strides),
+        "layout_type": "strided",
+        "property_type": "undef",
+    }
+
+
+def attribute(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"type": "string", "value": value}
+    if isinstance(value, bool):
+        return {"type": "bool", "value": int(value)}
+    if isinstance(value, int):
+        return {"type": "s64", "value": value}
+    return {"type": "s64[]", "value": list(value)}
+
+
+def operation(
+    id_: int,
+    kind: str,
+    inputs: Sequence[Mapping[str, Any]],
+    output: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "name": f"op_{id_}" if name is None else name,
+        "kind": kind,
+        "attrs": {key: attribute(value) for key, value in (attributes or {}).items()},
+        "inputs": list(inputs),
+        "outputs": [output],
+    }
+
+
+def graph(*operations: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "version": "3.7.0",
+        "engine_kind": "cpu",
+        "fpmath_mode": "strict",
+        "graph": list(operations),
+    }
+
+
+def write(folder: Path, *operations: Mapping[str, Any]) -> Path:
+    path = folder / "graph.json"
+    path.write_text(json.dumps(graph(*operations), indent=2))
+    return path
+
+
+def gradient(**others: Any) -> dict[str, Any]:
+    """Return a ConvolutionBackwardData, (2, 4, 5, 5) with 3x3 weights to (2, 3, 7, 7)."""
+    attributes = {
+        "strides": [1, 1],
+        "pads_begin": [0, 0],
+        "pads_end": [0, 0],
+        "dilations": [1, 1],
+        "data_format": "NCX",
+        "weights_format": "OIX",
+        **others,
+    }
+    inputs = [tensor(0, (2, 4, 5, 5)), tensor(1, (4, 3, 3, 3))]
+    kind = "ConvolutionBackwardData"
+    return operation(0, kind, inputs, tensor(2, (2, 3, 7, 7)), attributes, "gradient")
+
+
+def chain() -> list[dict[str, Any]]:
+    """Return a forward pass and the two gradients behind it, the last operation first."""
+    attributes = {
+        "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1],
+        "data_format": "NXC", "weights_format": "XIO", "groups": 1, "auto_pad": "None",
+    }  # fmt: skip
+    src, weights = tensor(0, (2, 9, 9, 3)), tensor(1, (3, 3, 3, 4))
+    dst = tensor(2, (2, 5, 5, 4))
+    diff_weights, diff_src = tensor(3, (3, 3, 3, 4)), tensor(4, (2, 9, 9, 3))
+    return [
+        operation(7, "ConvolutionBackwardData", [dst, diff_weights], diff_src,
+                  {**attributes, "dst_shape": (2, 9, 9, 3)}),
+        operation(8, "ConvolutionBackwardWeights", [src, dst], diff_weights,
+                  {**attributes, "weights_shape": (3, 3, 3, 4)}),
+        operation(9, "Convolution", [src, weights], dst, attributes),
+    ]  # fmt: skip
+
+
+def of_case(
+    case: Case, function: str, dtype: str, data_format: str, weights_first: bool, form: str
+) -> tuple[dict[str, Any], list[Any], Tensors]:
+    """Return a case as an operation with tensors 0, 1, ..., their arrays, and the case's own."""
+    tensors = case.integers(dtype)
+    positional, keywords = tensors.arguments(function, data_format, weights_first, form)
+    keywords = {name: value for name, value in keywords.items() if name != "bias"}
+    arrays = [array for array in positional if hasattr(array, "dtype")]
+    shapes = [shape for shape in positional if not hasattr(shape, "dtype")]
+    if function == "convolution_backward_data":
+        keywords["dst_shape"] = shapes[0]
+    elif function.endswith("backward_weights"):
+        keywords["weights_shape"] = shapes[0]
+    if "output_padding" in keywords and not any(keywords["output_padding"]):
+        keywords["output_padding"] = [0] * 12
+    result = _result_shape(tensors, function, positional, data_format)
+    inputs = [tensor(i, array.shape, dtype) for i, array in enumerate(arrays)]
+    assert all(array.dtype == DTYPES[dtype] for array in arrays)
+    output = tensor(9, result, dtype)
+    return operation(0, KINDS[function], inputs, output, keywords), arrays, tensors
+
+
+def _result_shape(
+    tensors: Tensors, function: str, positional: Sequence[Any], data_format: str
+) -> tuple[int, ...]:
+    if function.endswith("backward_weights"):
+        return tuple(positional[2])
+    into_src = function in ("convolution_backward_data", "conv_transpose")
+    minibatch, channels, *spatial = tensors.case.shape("src" if into_src else "dst")
+    if data_format == "NCX":
+        return (minibatch, channels, *spatial)
+    return (minibatch, *spatial, channels)

@@ -1,0 +1,327 @@
+"""Graph files: parsed, run with their strides, compared with other backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.tools import native_programs as comparison
+from onednn_py.tools.graph_files import replay as replay_module
+from onednn_py.tools.graph_files.parsing import parse_graph
+from tests.support import graph_writing as writing
+from tests.support.cases import CURATED, OPERATIONS
+from tests.support.graph_writing import UNKNOWN, chain, gradient, operation, tensor, write
+from tests.support.reference import assert_exact
+
+CASES = ("2d", "1d_strided", "2d_strided_dilated", "2d_groups", "2d_depth_multiplier", "3d_groups")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("function", OPERATIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_oracle(
+    name: str, function: str, dtype: str, backend: str, tmp_path: Path
+) -> None:
+    case = CURATED[name]
+    forms = ("native", "documented") if case.groups > 1 else ("native",)
+    for data_format, weights_first in (("NCX", True), ("NXC", False)):
+        for form in forms:
+            entry, arrays, tensors = writing.of_case(
+                case, function, dtype, data_format, weights_first, form
+            )
+            graph = onednn_py.load_graph(write(tmp_path, entry))
+            replay = graph.run(dict(enumerate(arrays)), backend=backend, compare=["numpy"])
+            assert replay.ok, replay.operations[0].notes
+            result = replay.results[9]
+            pairs = tensors.results(
+                function, (result, result) if function.endswith("weights") else result,
+                data_format, weights_first, form,
+            )  # fmt: skip
+            assert_exact(*pairs[0], dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("function", OPERATIONS)
+def test_random_inputs_must_give_equal_results(
+    function: str, dtype: str, backend: str, tmp_path: Path
+) -> None:
+    for name in ("2d_first_layer", "2d_blocked_channels"):
+        entry, _, _ = writing.of_case(CURATED[name], function, dtype, "NXC", False, "native")
+        graph = onednn_py.load_graph(write(tmp_path, entry))
+        [report] = graph.run(compare=["numpy"], backend=backend, seed=4).operations
+        assert report.status == "ok"
+        expected = "equal" if report.backend == "onednn" else "not compared"
+        assert report.comparisons[0].status == expected
+
+
+def test_random_inputs_depend_on_seed_and_id_alone(tmp_path: Path) -> None:
+    graph = onednn_py.load_graph(write(tmp_path, gradient()))
+    first, again, other = (graph.run(seed=seed, backend="numpy") for seed in (3, 3, 4))
+    for id_, array in first.inputs.items():
+        np.testing.assert_array_equal(array, again.inputs[id_])
+        assert (array != other.inputs[id_]).any()
+        assert (array == np.rint(array)).all()
+        assert np.abs(array).max() <= 32
+    weights = np.ones((4, 3, 3, 3), np.float32)
+    partly = graph.run({"weights": weights}, seed=3, backend="numpy")
+    np.testing.assert_array_equal(partly.inputs[0], first.inputs[0])
+
+
+def test_strides_are_those_of_the_file(backend: str, tmp_path: Path) -> None:
+    channels_last = [5 * 5 * 4 + 7, 1, 5 * 4, 4]
+    with_gaps = [1000, 300, 35, 2]
+    entry = gradient()
+    entry["inputs"][0]["stride"] = channels_last
+    entry["outputs"][0]["stride"] = with_gaps
+    graph = onednn_py.load_graph(write(tmp_path, entry))
+    replay = graph.run(backend=backend, compare=["numpy"])
+    assert replay.ok
+    assert [stride // 4 for stride in replay.inputs[0].strides] == channels_last
+    assert [stride // 4 for stride in replay.results[2].strides] == with_gaps
+    dense = onednn_py.load_graph(write(tmp_path, gradient())).run(backend=backend)
+    np.testing.assert_array_equal(replay.results[2], dense.results[2])
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"layout_type": "any", "stride": []},
+        {"layout_type": "undef", "stride": [UNKNOWN]},
+        {"layout_type": "strided", "stride": [UNKNOWN]},
+        {"layout_type": None, "stride": None},
+    ],
+    ids=str,
+)
+def test_an_open_layout_is_dense(layout: Mapping[str, Any], tmp_path: Path) -> None:
+    entry = gradient()
+    for mention in (*entry["inputs"], *entry["outputs"]):
+        for field, value in layout.items():
+            mention[field] = value
+            if value is None:
+                del mention[field]
+    replay = onednn_py.load_graph(write(tmp_path, entry)).run(backend="numpy")
+    assert replay.ok
+    assert replay.results[2].flags.c_contiguous
+    assert replay.inputs[0].flags.c_contiguous
+
+
+def test_operations_run_in_the_order_of_their_tensors(backend: str, tmp_path: Path) -> None:
+    replay = onednn_py.load_graph(write(tmp_path, *chain())).run(backend=backend, compare=["numpy"])
+    assert [report.operation.id for report in replay.operations] == [9, 8, 7]
+    assert replay.ok
+    attributes = {"strides": 2, "pads_begin": 1, "pads_end": 1}
+    src, weights = replay.inputs[0], replay.inputs[1]
+    dst = onednn_py.convolution(src, weights, **attributes, backend=backend)
+    diff_weights = onednn_py.convolution_backward_weights(
+        src, dst, weights.shape, **attributes, backend=backend
+    )
+    np.testing.assert_array_equal(replay.results[2], dst)
+    np.testing.assert_array_equal(replay.results[3], diff_weights)
+    assert set(replay.inputs) == {0, 1}
+
+
+def test_a_given_tensor_wins_over_a_result(tmp_path: Path) -> None:
+    dst = np.zeros((2, 5, 5, 4), np.float32)
+    replay = onednn_py.load_graph(write(tmp_path, *chain())).run({2: dst}, backend="numpy")
+    assert replay.ok
+    assert replay.results[2].any()
+    assert not replay.results[3].any()
+
+
+def test_other_operations_are_named_and_the_rest_runs(tmp_path: Path) -> None:
+    mentions = [tensor(5, (10, 8), "s8"), tensor(6, (8, 100), "s8")]
+    product = operation(3, "MatMul", mentions, tensor(0, (2, 4, 5, 5)), {"transpose_a": False})
+    fused = operation(4, "Convolution_Fusion", [tensor(2, (2, 3, 7, 7))], tensor(8, (1,)))
+    replay = onednn_py.load_graph(write(tmp_path, gradient(), product, fused)).run()
+    by_id = {report.operation.id: report for report in replay.operations}
+    assert by_id[3].status == by_id[4].status == "unsupported"
+    assert by_id[3].notes == ("the kind MatMul is none that onednn_py runs",)
+    assert by_id[0].status == "ok"
+    assert by_id[0].notes == ("tensor 0 is random: operation 3 (op_3) did not make it",)
+    assert replay.ok
+    diff_dst = np.ones((2, 4, 5, 5), np.float32)
+    replay = onednn_py.load_graph(tmp_path / "graph.json").run({0: diff_dst})
+    assert {report.operation.id: report.notes for report in replay.operations}[0] == ()
+
+
+def test_nothing_that_runs_is_not_ok(tmp_path: Path) -> None:
+    entry = operation(3, "MatMul", [tensor(5, (10, 8)), tensor(6, (8, 3))], tensor(7, (10, 3)))
+    assert not onednn_py.load_graph(write(tmp_path, entry)).run().ok
+    assert not onednn_py.load_graph(write(tmp_path)).run().ok
+
+
+@pytest.mark.parametrize("dtype", ["s8", "f8_e5m2", "f64"])
+def test_other_types_are_unsupported(dtype: str, tmp_path: Path) -> None:
+    entry = gradient()
+    for mention in (*entry["inputs"], *entry["outputs"]):
+        mention["dtype"] = dtype
+    [report] = onednn_py.load_graph(write(tmp_path, entry)).run().operations
+    assert report.status == "unsupported"
+    assert f"tensor 0 is {dtype}; supported are f32, bf16, f16" in report.notes
+
+
+def test_a_shape_left_open_comes_from_the_given_tensor(tmp_path: Path) -> None:
+    entry = gradient()
+    entry["inputs"][0] |= {"shape": [UNKNOWN], "stride": [UNKNOWN], "layout_type": "undef"}
+    entry["outputs"][0] |= {"shape": [UNKNOWN] * 4, "stride": [UNKNOWN]}
+    graph = onednn_py.load_graph(write(tmp_path, entry))
+    [report] = graph.run().operations
+    assert report.status == "unsupported"
+    assert "the shape of tensor 0 is not in the file: give the tensor itself" in report.notes
+    replay = graph.run({0: np.ones((2, 4, 6, 5), np.float32)})
+    assert replay.results[2].shape == (2, 3, 8, 7)
+
+
+def test_weights_shape_from_an_input_the_attribute_or_the_result(tmp_path: Path) -> None:
+    attributes = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    inputs = [tensor(0, (1, 4, 2)), tensor(1, (1, 2, 3)), tensor(2, (3,), "s64")]
+    kind = "ConvolutionBackwardWeights"
+    entry = operation(0, kind, inputs, tensor(3, (3, 2, 3)), attributes)
+    by_result = onednn_py.load_graph(write(tmp_path, entry)).run()
+    assert by_result.results[3].shape == (3, 2, 3)
+    entry["outputs"][0] |= {"shape": [UNKNOWN], "stride": [UNKNOWN]}
+    graph = onednn_py.load_graph(write(tmp_path, entry))
+    [report] = graph.run().operations
+    assert (report.status, len(report.notes)) == ("failed", 1)
+    assert "weights_shape is required" in report.notes[0]
+    by_input = graph.run({"weights_shape": np.array([3, 2, 3])})
+    np.testing.assert_array_equal(by_input.results[3], by_result.results[3])
+    entry["attrs"]["weights_shape"] = writing.attribute((3, 2, 3))
+    by_attribute = onednn_py.load_graph(write(tmp_path, entry)).run()
+    np.testing.assert_array_equal(by_attribute.results[3], by_result.results[3])
+
+
+def test_the_older_name_and_its_attributes(backend: str, tmp_path: Path) -> None:
+    entry = gradient()
+    entry["kind"] = "ConvolutionBackpropData"
+    entry["attrs"]["filter_format"] = entry["attrs"].pop("weights_format")
+    graph = onednn_py.load_graph(write(tmp_path, entry))
+    assert "output_delta" in graph.input_names
+    assert graph.run(compare=["numpy"], backend=backend).ok
+
+
+def test_what_partitioning_adds_to_the_attributes_is_passed_over(tmp_path: Path) -> None:
+    entry = gradient(partition_id="1024", backend="dnnl_backend", output_padding=[0] * 12)
+    entry["attrs"]["of_no_json_type"] = {}
+    assert onednn_py.load_graph(write(tmp_path, entry)).run().ok
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def native_graph(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    try:
+        comparison.native_program("graph")
+    except comparison.NativeProgramError:
+        raise
+    except comparison.ComparisonUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("native_graph")
+def test_dumps_of_native_are_like_the_files_of_these_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library built to dump writes a file for each operation that native runs here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONEDNN_GRAPH_DUMP", "graph")
+    for function in OPERATIONS:
+        for dumped in tmp_path.glob("graph-*.json"):
+            dumped.unlink()
+        entry, _, _ = writing.of_case(
+            CURATED["2d_blocked_channels"], function, "f32", "NCX", True, "native"
+        )
+        written = write(tmp_path, entry)
+        [report] = onednn_py.load_graph(written).run(compare=["native"]).operations
+        assert [c.status for c in report.comparisons] == ["equal"]
+        for dumped in tmp_path.glob("graph-*.json"):
+            [ours], [theirs] = parse_graph(written), parse_graph(dumped)
+            assert theirs.kind == ours.kind
+            for name, value in ours.attributes.items():
+                # Native leaves output_padding out where its operation does not know it.
+                known = name in theirs.attributes or name != "output_padding"
+                assert not known or theirs.attributes[name] == value
+            assert [(t.dtype, t.shape) for t in theirs.inputs] == [
+                (t.dtype, t.shape) for t in ours.inputs
+            ]
+            assert onednn_py.load_graph(dumped).run(compare=["native", "numpy"]).ok
+
+
+@pytest.mark.usefixtures("native_graph")
+def test_native_computes_the_same(tmp_path: Path) -> None:
+    entry, _, _ = writing.of_case(CURATED["2d"], "conv_transpose", "f32", "NXC", False, "native")
+    path = write(tmp_path, entry)
+    [report] = onednn_py.load_graph(path).run(compare=["native", "numpy"]).operations
+    assert {c.other: c.status for c in report.comparisons} == {"numpy": "equal", "native": "equal"}
+
+
+@pytest.mark.usefixtures("native_graph")
+def test_what_native_refuses_is_not_compared(tmp_path: Path) -> None:
+    entry, _, _ = writing.of_case(
+        CURATED["2d_groups"], "convolution_backward_data", "f32", "NCX", True, "native"
+    )
+    replay = onednn_py.load_graph(write(tmp_path, entry)).run(compare=["native"])
+    [comparison] = replay.operations[0].comparisons
+    assert (comparison.status, comparison.detail.split()[0]) == ("not compared", "invalid_shape")
+    assert replay.ok
+
+
+@pytest.mark.usefixtures("native_graph")
+def test_native_does_not_run_its_known_defects(tmp_path: Path) -> None:
+    """Strided 1x1 backward weights with few channels may write out of bounds."""
+    attributes = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+    inputs = [tensor(0, (1, 9, 4)), tensor(1, (1, 5, 8))]
+    entry = operation(0, "ConvolutionBackwardWeights", inputs, tensor(3, (1, 4, 8)), attributes)
+    replay = onednn_py.load_graph(write(tmp_path, entry)).run(compare=["native"])
+    [comparison] = replay.operations[0].comparisons
+    assert comparison.detail.startswith("known defect, uxlfoundation/oneDNN#")
+
+
+@pytest.mark.usefixtures("native_graph")
+def test_a_native_program_that_fails_is_not_our_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(replay_module, "native_program", lambda name: program)
+    replay = onednn_py.load_graph(write(tmp_path, gradient())).run(compare="native")
+    [comparison] = replay.operations[0].comparisons
+    assert comparison.status == "not compared"
+    assert "exited with 3" in comparison.detail
+    assert replay.ok
+
+
+def test_auto_does_without_native_and_native_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(name: str) -> Path:
+        raise comparison.ComparisonUnavailableError("no compiler")
+
+    monkeypatch.setattr(replay_module, "native_program", unavailable)
+    graph = onednn_py.load_graph(write(tmp_path, gradient()))
+    assert [c.other for c in graph.run(compare="auto").operations[0].comparisons] == ["numpy"]
+    with pytest.raises(comparison.ComparisonUnavailableError, match="no compiler"):
+        graph.run(compare=["numpy", "native"])
+
+
+def test_a_library_that_is_missing_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*arguments: Any) -> None:
+        raise onednn_py.LibraryNotFoundError("nothing found")
+
+    monkeypatch.setattr("onednn_py.dispatch.bound_call.plan_jobs", missing)
+    monkeypatch.setattr("onednn_py.dispatch.planner.plan_jobs", missing)
+    graph = onednn_py.load_graph(write(tmp_path, gradient()))
+    with pytest.raises(onednn_py.LibraryNotFoundError, match="nothing found"):
+        graph.run(backend="onednn")
