@@ -155,7 +155,8 @@ DEFECTS = (
         reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and v3.7.2",
         harm="reads scratchpad that was never written where no window lies wholly inside src:"
         " wrong gradients",
-        implementation=re.compile(r"jit_bf16:"),
+        # On AMX "jit:avx512_core_amx" and "brgconv_bwd_w:avx512_core_amx".
+        implementation=re.compile(r"jit_bf16:|avx512_core_amx"),
         applies=_bf16_weights_without_whole_window,
     ),
     Defect(
