@@ -1,4 +1,4 @@
-"""The options that name problems, as benchdnn does: descriptors, batch files, what to compute."""
+"""Command-line options that select problems as benchdnn's do, and readers of numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from onednn_py import AttributeValueError
 from onednn_py.config import MOST_THREADS
-from onednn_py.errors import AttributeValueError
-from onednn_py.problem.formats import DATA_FORMATS
 from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
-from onednn_py.tools.benchdnn.batch import BatchProblem, parse_directions, parse_dtypes, read_batch
-from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.batch import BatchProblem, read_batch
+from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
+from onednn_py.tools.benchdnn.options import parse_choices
 from onednn_py.tools.benchmark.suites import SUITES, suite_files
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "thread_count",
 ]
 
+# A descriptor of each benchdnn operation, for the help.
 EXAMPLES = {"conv": "mb16ic64ih56oc64oh56kh3ph1", "deconv": "mb16ic64ih28oc32oh56kh4sh2ph1"}
 
 
@@ -34,7 +35,7 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
     ----------
     parser : ArgumentParser
     directions : str
-        Which ones are the default, for the help.
+        The default directions, for the help.
     """
     group = parser.add_argument_group("problems, as benchdnn names them")
     for operation, example in EXAMPLES.items():
@@ -55,19 +56,19 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
     )
     group.add_argument(
         "--dir",
-        type=_checked(parse_directions),
+        type=_choices("dir"),
         metavar="DIR,...",
         help=f"FWD_D, FWD_B, BWD_D, BWD_W, BWD_WB; _B with bias (default: {directions})",
     )
     group.add_argument(
         "--dt",
-        type=_checked(parse_dtypes),
+        type=_choices("dt"),
         metavar="TYPE,...",
         help="f32, bf16, f16 (default: f32)",
     )
     group.add_argument(
         "--format",
-        type=_checked(_formats),
+        type=_choices("format"),
         default=DATA_FORMATS,
         metavar="FORMAT,...",
         help="NCX (weights OIX or IOX), NXC (weights XIO or XOI) (default: both)",
@@ -78,6 +79,8 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
         metavar="N",
         help="minibatch in place of the descriptors' own; 0 keeps that",
     )
+    # Pairs of an operation and a descriptor (str) or batch file (Path), in the command's order.
+    # The operation is None for a file whose own path must name it.
     parser.set_defaults(sources=())
 
 
@@ -94,45 +97,44 @@ def add_suite_option(parser: argparse.ArgumentParser) -> None:
 def selected_cases(
     arguments: argparse.Namespace, default: Sequence[Descriptor], directions: Sequence[str]
 ) -> tuple[list[Case], list[str]]:
-    """Return the cases that the options name, each once, and notes about what was passed over.
+    """Return the distinct cases that the options select, and notes on ignored parts of files.
 
     Parameters
     ----------
     arguments : Namespace
     default : sequence of Descriptor
-        Taken where the options name no problem.
+        Problems used if the options select none.
     directions : sequence of str
-        Taken where neither the options nor a file name any.
+        Directions used if neither the options nor a file give any.
 
     Raises
     ------
     AttributeValueError
-        Naming the descriptor, or file and line, and what is wrong there; or the operation that
-        was named for nothing.
+        Naming the descriptor, or the file and line, and the error there; or an operation that
+        is given neither descriptor nor file.
     """
     if not arguments.sources and (operation := getattr(arguments, "operation", None)):
         raise AttributeValueError(f"--{operation}: no descriptor, and no --batch behind it")
-    problems = [] if arguments.sources else [BatchProblem(one) for one in default]
+    problems = [] if arguments.sources else [BatchProblem(descriptor) for descriptor in default]
     notes: list[str] = []
-    for operation, kind, text in arguments.sources:
-        if kind == "descriptor":
-            transposed = operation == "deconv"
-            problems.append(BatchProblem(parse_descriptor(text, transposed=transposed)))
-        else:
-            path = Path(text)
-            transposed = (operation or _operation_of(path)) == "deconv"
-            batch = read_batch(path, transposed=transposed)
+    for operation, source in arguments.sources:
+        if isinstance(source, Path):
+            transposed = (operation or _operation_of(source)) == "deconv"
+            batch = read_batch(source, transposed=transposed)
             problems.extend(batch.problems)
             notes.extend(batch.notes)
-    cases = [case for problem in problems for case in _cases(problem, arguments, tuple(directions))]
-    # A file may name a problem twice, or two that --mb makes the same.
+        else:
+            descriptor = parse_descriptor(source, transposed=operation == "deconv")
+            problems.append(BatchProblem(descriptor))
+    cases = [case for problem in problems for case in _cases(problem, arguments, directions)]
+    # A file may hold a problem twice, and --mb may make two problems equal.
     return list(dict.fromkeys(cases)), notes
 
 
 def _cases(
-    problem: BatchProblem, arguments: argparse.Namespace, directions: tuple[str, ...]
+    problem: BatchProblem, arguments: argparse.Namespace, directions: Sequence[str]
 ) -> list[Case]:
-    """Return a problem's cases; the command line goes before the file, that before defaults."""
+    """Return a problem's cases; options override the file, and the file overrides defaults."""
     minibatch = problem.minibatch if arguments.mb is None else arguments.mb
     descriptor = problem.descriptor
     if minibatch:
@@ -147,18 +149,16 @@ def _cases(
 
 
 class _Descriptors(argparse.Action):
-    """Keeps the order of descriptors and files, and which operation was named last."""
+    """Appends descriptors, and sets the operation of the batch files that follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         namespace.operation = self.dest
-        found = [(self.dest, "descriptor", text) for text in values]
-        namespace.sources = (*namespace.sources, *found)
+        namespace.sources += tuple((self.dest, text) for text in values)
 
 
 class _BatchFile(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        operation = getattr(namespace, "operation", None)
-        namespace.sources = (*namespace.sources, (operation, "batch", values))
+        namespace.sources += ((getattr(namespace, "operation", None), Path(values)),)
 
 
 class _Suites(argparse.Action):
@@ -167,9 +167,8 @@ class _Suites(argparse.Action):
             try:
                 files = suite_files(name)
             except AttributeValueError as error:
-                raise argparse.ArgumentError(self, str(error).partition(": ")[2]) from None
-            found = [(operation, "batch", str(path)) for operation, path in files]
-            namespace.sources = (*namespace.sources, *found)
+                raise argparse.ArgumentError(self, _without_option(error)) from None
+            namespace.sources += tuple(files)
 
 
 def _operation_of(path: Path) -> str:
@@ -184,22 +183,19 @@ def _operation_of(path: Path) -> str:
     )
 
 
-def _checked(parse: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
-    def checked(text: str) -> tuple[str, ...]:
+def _choices(option: str) -> Callable[[str], tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
         try:
-            return parse(text)
+            return parse_choices(option, text)
         except AttributeValueError as error:
-            raise argparse.ArgumentTypeError(str(error).partition(": ")[2]) from None
+            raise argparse.ArgumentTypeError(_without_option(error)) from None
 
-    return checked
+    return parse
 
 
-def _formats(text: str) -> tuple[str, ...]:
-    for word in text.upper().split(","):
-        if word not in DATA_FORMATS:
-            accepted = ", ".join(DATA_FORMATS)
-            raise AttributeValueError(f"--format={text}: expected some of {accepted}; got {word!r}")
-    return tuple(dict.fromkeys(text.upper().split(",")))
+def _without_option(error: AttributeValueError) -> str:
+    """Return an error's message without the option, which argparse puts in front of it."""
+    return str(error).partition(": ")[2]
 
 
 def natural(text: str) -> int:

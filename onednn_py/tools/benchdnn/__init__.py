@@ -1,4 +1,4 @@
-"""benchdnn's formats: problem descriptors, batch files, cases, and what tensors are filled with."""
+"""benchdnn's problem descriptors, batch files, options, cases and fillings of tensors."""
 
 from .descriptor import Descriptor, parse_descriptor
 

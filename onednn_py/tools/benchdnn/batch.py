@@ -1,8 +1,8 @@
-"""benchdnn's batch files: descriptors and options, one after the other.
+"""benchdnn's batch files: descriptors and options, separated by white space.
 
-Words are separated by white space; one that begins with ``#`` starts a comment, a backslash
-at the end of a word joins the next one to it. An option holds for the descriptors behind it,
-in files that ``--batch=FILE`` includes too (oneDNN, tests/benchdnn: ``batch`` of common.cpp).
+A word that begins with ``#`` starts a comment; a backslash at the end of a word joins the next
+word to it. An option applies to the descriptors that follow it, also in files included with
+``--batch=FILE`` (oneDNN, tests/benchdnn: ``batch`` of common.cpp).
 """
 
 from __future__ import annotations
@@ -11,29 +11,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onednn_py.errors import AttributeValueError
+from onednn_py import AttributeValueError
 
-from .case import DIRECTIONS
-from .descriptor import LARGEST, Descriptor, parse_descriptor
+from .descriptor import Descriptor, parse_descriptor
+from .options import parse_choices, parse_minibatches
 
-__all__ = ["Batch", "BatchProblem", "parse_directions", "parse_dtypes", "read_batch"]
-
-DTYPES = ("f32", "bf16", "f16")
-
-# benchdnn's inference computes what its training does.
-SYNONYMS = {"FWD_I": "FWD_D"}
+__all__ = ["Batch", "BatchProblem", "read_batch"]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProblem:
-    """A descriptor and what the file says about it; None where it says nothing.
+    """A descriptor and the options that a file sets for it; None for options it does not set.
 
     Attributes
     ----------
     descriptor : Descriptor
     directions, dtypes : tuple of str or None
     minibatch : int or None
-        In place of the descriptor's own; 0 keeps that.
+        Replaces the descriptor's own minibatch unless it is 0.
     """
 
     descriptor: Descriptor
@@ -44,63 +39,25 @@ class BatchProblem:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The problems of a file and of those it includes, and what was passed over."""
+    """The problems of a file and the files it includes, and notes on ignored parts."""
 
     problems: tuple[BatchProblem, ...]
     notes: tuple[str, ...]
 
 
-def parse_directions(text: str) -> tuple[str, ...]:
-    """Return the directions of ``--dir=FWD_B,BWD_D``.
-
-    Raises
-    ------
-    AttributeValueError
-        Naming the word that is none.
-    """
-    found = []
-    for word in text.upper().split(","):
-        direction = SYNONYMS.get(word, word)
-        if direction not in DIRECTIONS:
-            raise AttributeValueError(
-                f"--dir={text}: expected some of {', '.join(DIRECTIONS)}; got {word!r}"
-            )
-        found.append(direction)
-    return tuple(dict.fromkeys(found))
-
-
-def parse_dtypes(text: str) -> tuple[str, ...]:
-    """Return the data types of ``--dt=f32,bf16:bf16:bf16``; the tensors of a call share one.
-
-    Raises
-    ------
-    AttributeValueError
-        Naming the word that is none.
-    """
-    found: list[str] = []
-    for word in text.lower().split(","):
-        dtypes = set(word.split(":"))
-        if not (len(dtypes) == 1 and dtypes <= set(DTYPES)):
-            raise AttributeValueError(
-                f"--dt={text}: expected some of {', '.join(DTYPES)}; got {word!r}"
-            )
-        found.extend(dtypes)
-    return tuple(dict.fromkeys(found))
-
-
 def read_batch(path: Path, *, transposed: bool) -> Batch:
-    """Return what a batch file asks for.
+    """Return the problems of a batch file.
 
     Parameters
     ----------
     path : Path
     transposed : bool
-        Whether its descriptors are deconv's.
+        Whether the file's descriptors are deconv descriptors.
 
     Raises
     ------
     AttributeValueError
-        If a file cannot be read, or a word of it is wrong; with file and line.
+        If a file cannot be read or has an error; the message names file and line.
     """
     reader = _Reader(transposed)
     reader.read(path)
@@ -135,69 +92,62 @@ class _Reader:
         self.including.append(resolved)
         for number, word in _words(text):
             try:
-                self._take(word, path)
+                self._read_word(word, path)
             except AttributeValueError as error:
                 raise AttributeValueError(f"{path}:{number}: {error}") from None
         self.including.pop()
 
-    def _take(self, word: str, path: Path) -> None:
+    def _read_word(self, word: str, path: Path) -> None:
         if not word.startswith("--"):
             if word.count('"') == 1 and word[-1] != '"':
                 raise AttributeValueError(f"{word}: a name has no white space, which ends a word")
             descriptor = parse_descriptor(word, transposed=self.transposed)
-            for minibatch in self.options.minibatches:
-                self.problems.append(
-                    BatchProblem(
-                        descriptor, self.options.directions, self.options.dtypes, minibatch
-                    )
-                )
+            directions, dtypes = self.options.directions, self.options.dtypes
+            self.problems.extend(
+                BatchProblem(descriptor, directions, dtypes, minibatch)
+                for minibatch in self.options.minibatches
+            )
             return
         option, _, value = word[2:].partition("=")
         if option == "reset":
             self.options = _Options()
         elif option == "batch":
-            beside = path.parent / value
-            self.read(beside if beside.is_file() else Path(value))
+            sibling = path.parent / value
+            self.read(sibling if sibling.is_file() else Path(value))
         elif option == "dir":
-            self.options.directions = parse_directions(value)
+            self.options.directions = parse_choices("dir", value)
         elif option == "mb":
-            self.options.minibatches = tuple(_minibatch(word, text) for text in value.split(","))
+            self.options.minibatches = parse_minibatches(value)
         elif option == "dt":
-            self.options.dtypes = self._supported(value, path)
+            self.options.dtypes = self._supported_dtypes(value, path)
         else:
             self.ignored.append(f"--{option}")
 
-    def _supported(self, value: str, path: Path) -> tuple[str, ...]:
-        """Return the types that the package has; the file may ask for benchdnn's others too."""
-        found: dict[str, None] = {}
+    def _supported_dtypes(self, value: str, path: Path) -> tuple[str, ...]:
+        """Return the data types that this package has; note the others."""
+        supported: dict[str, None] = {}
         for word in value.split(","):
             try:
-                found.update(dict.fromkeys(parse_dtypes(word)))
+                supported.update(dict.fromkeys(parse_choices("dt", word)))
             except AttributeValueError:
                 note = f"{path}: left out what is of type {word}"
                 if note not in self.notes:
                     self.notes.append(note)
-        return tuple(found)
-
-
-def _minibatch(word: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST))):
-        raise AttributeValueError(f"{word}: expected integers of at least 0, got {text!r}")
-    return int(text)
+        return tuple(supported)
 
 
 def _words(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the number of the line on which a word ends, and the word."""
-    begun = ""
+    """Yield each word with the number of the line on which it ends."""
+    start = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        for word in line.split():
-            if word.startswith("#"):
+        for part in line.split():
+            if part.startswith("#"):
                 break
-            begun += word
-            if word.endswith("\\"):
-                begun = begun[:-1]
-                continue
-            yield number, begun
-            begun = ""
-    if begun:
-        yield number, begun
+            word = start + part
+            if part.endswith("\\"):
+                start = word[:-1]
+            else:
+                yield number, word
+                start = ""
+    if start:
+        yield number, start

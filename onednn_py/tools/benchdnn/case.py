@@ -1,4 +1,4 @@
-"""A benchdnn problem in one direction, type and format, as a call of this package's functions."""
+"""A benchdnn problem with direction, data type and format, as a call of `onednn_py`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from onednn_py import api as ops
-from onednn_py.api.plan import Plan, plan
-from onednn_py.problem.arrays import DTYPES, TensorSpec
+import onednn_py
+from onednn_py.problem.arrays import DTYPES
 from onednn_py.problem.operations import OPERATIONS, Operation
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 
 from .descriptor import Descriptor
 
-__all__ = ["DIRECTIONS", "Case"]
+__all__ = ["DATA_FORMATS", "DIRECTIONS", "Case"]
 
 Array = npt.NDArray[Any]
 
-# benchdnn's names: what is computed, and whether there is a bias.
+# By benchdnn's name: the package's direction, and whether there is a bias.
 DIRECTIONS = {
     "FWD_D": (Direction.FORWARD, False),
     "FWD_B": (Direction.FORWARD, True),
@@ -32,15 +32,19 @@ DIRECTIONS = {
     "BWD_W": (Direction.BACKWARD_WEIGHTS, False),
     "BWD_WB": (Direction.BACKWARD_WEIGHTS, True),
 }
+DATA_FORMATS = ("NCX", "NXC")
+# By data format and by whether the convolution is transposed.
 WEIGHTS_FORMATS = {
-    False: {"NCX": "OIX", "NXC": "XIO"},
-    True: {"NCX": "IOX", "NXC": "XOI"},
+    ("NCX", False): "OIX",
+    ("NXC", False): "XIO",
+    ("NCX", True): "IOX",
+    ("NXC", True): "XOI",
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """One computation of a descriptor.
+    """A descriptor with direction, data type and format.
 
     Attributes
     ----------
@@ -59,21 +63,20 @@ class Case:
 
     @cached_property
     def operation(self) -> Operation:
-        direction, _ = DIRECTIONS[self.direction]
-        return next(
-            operation
-            for operation in OPERATIONS.values()
-            if operation.transposed == self.descriptor.transposed
-            and operation.direction is direction
-        )
+        wanted = (self.descriptor.transposed, DIRECTIONS[self.direction][0])
+        return next(o for o in OPERATIONS.values() if (o.transposed, o.direction) == wanted)
 
     @property
     def has_bias(self) -> bool:
         return DIRECTIONS[self.direction][1]
 
     @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        return DTYPES[self.dtype]
+
+    @property
     def weights_format(self) -> str:
-        return WEIGHTS_FORMATS[self.descriptor.transposed][self.data_format]
+        return WEIGHTS_FORMATS[self.data_format, self.descriptor.transposed]
 
     @property
     def input_roles(self) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ class Case:
         return (role, "bias") if self.has_bias and role == "weights" else (role,)
 
     def label(self, role: str) -> str:
-        """Name of a tensor in this direction, such as diff_dst."""
+        """Name of a tensor in this direction, such as ``diff_dst``."""
         backward = self.operation.direction is not Direction.FORWARD
         if backward and (role == "dst" or role in self.result_roles):
             return f"diff_{role}"
@@ -95,31 +98,27 @@ class Case:
 
     def shape(self, role: str) -> tuple[int, ...]:
         """Shape of a tensor in the case's formats."""
-        d = self.descriptor
+        d, channels_first = self.descriptor, self.data_format == "NCX"
         if role == "bias":
             return (d.outputs,)
         if role == "weights":
-            # The outer channels are those of src if transposed, and never divided by groups.
+            # Native oneDNN divides the inner channels by the groups, whichever side they are.
             outer, inner = (d.inputs, d.outputs) if d.transposed else (d.outputs, d.inputs)
             inner //= d.groups
-            return (outer, inner, *d.kernel) if self._channels_first else (*d.kernel, inner, outer)
+            return (outer, inner, *d.kernel) if channels_first else (*d.kernel, inner, outer)
         channels, spatial = (d.inputs, d.src) if role == "src" else (d.outputs, d.dst)
-        if self._channels_first:
+        if channels_first:
             return (d.minibatch, channels, *spatial)
         return (d.minibatch, *spatial, channels)
 
     @property
-    def _channels_first(self) -> bool:
-        return self.data_format == "NCX"
-
-    @property
     def elements(self) -> int:
-        """Elements of all inputs and results together."""
+        """Total elements of all inputs and results."""
         return sum(prod(self.shape(role)) for role in {*self.input_roles, *self.result_roles})
 
     @property
     def terms(self) -> int:
-        """Products that one element of the result sums up, as benchdnn counts them."""
+        """Products summed for one element of the result, as benchdnn counts them."""
         d = self.descriptor
         direction = self.operation.direction
         if direction is Direction.BACKWARD_WEIGHTS:
@@ -129,12 +128,23 @@ class Case:
 
     @property
     def options(self) -> str:
-        """The command line's options for this case alone."""
+        """Options of ``python -m onednn_py verify`` that select this case alone."""
         d = self.descriptor
         return (
             f"--dir={self.direction} --dt={self.dtype} --format={self.data_format}"
             f" --{d.operation} {shlex.quote(str(d))}"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        d = self.descriptor
+        return {
+            "operation": d.operation,
+            "descriptor": str(d),
+            "name": d.name,
+            "direction": self.direction,
+            "dtype": self.dtype,
+            "format": self.data_format,
+        }
 
     def with_minibatch(self, minibatch: int) -> Case:
         return replace(self, descriptor=self.descriptor.with_minibatch(minibatch))
@@ -145,33 +155,36 @@ class Case:
         Parameters
         ----------
         inputs : sequence of ndarray
-            In the order of ``input_roles``; of the case's dtype, or all float64.
+            In the order of ``input_roles``; of the case's data type, or all float64.
         backend : {"auto", "onednn", "numpy"}
         """
-        function = getattr(ops, self.operation.name)
+        function = getattr(onednn_py, self.operation.name)
         results = function(*inputs, **self.keywords, backend=backend)
         return results if isinstance(results, tuple) else (results,)
 
-    def plan(self, backend: str) -> Plan:
-        specs = (TensorSpec(self.shape(role), DTYPES[self.dtype]) for role in self.input_roles)
-        function = getattr(ops, self.operation.name)
-        return plan(function, *specs, **self.keywords, backend=backend)
+    def plan(self, backend: str) -> onednn_py.Plan:
+        function = getattr(onednn_py, self.operation.name)
+        specs = map(self._spec, self.input_roles)
+        return onednn_py.plan(function, *specs, **self.keywords, backend=backend)
+
+    def _spec(self, role: str) -> onednn_py.TensorSpec:
+        return onednn_py.TensorSpec(self.shape(role), self.numpy_dtype)
 
     def problem(self) -> Problem:
-        """Return the case as a Problem with dense tensors."""
+        """Return the Problem of the case's call with dense tensors."""
         operation = self.operation
-        tensors: dict[str, TensorSpec | None] = dict.fromkeys(operation.tensors)
-        for name, role in operation.tensors.items():
-            if role in self.input_roles:
-                tensors[name] = TensorSpec(self.shape(role), DTYPES[self.dtype])
+        tensors = {
+            name: self._spec(role) if role in self.input_roles else None
+            for name, role in operation.tensors.items()
+        }
         arguments = {**self.keywords, "auto_pad": "none"}
         bias = arguments.pop("bias", False)
-        made = recipe(operation.name, tensors, arguments, bias=bias)
-        return made.problem(made.dense_strides())
+        call = recipe(operation.name, tensors, arguments, bias=bias)
+        return call.problem(call.dense_strides())
 
     @cached_property
     def keywords(self) -> dict[str, Any]:
-        """Attributes of the function's call, without tensors and backend."""
+        """Keyword arguments of the function's call, except ``backend``."""
         d = self.descriptor
         keywords: dict[str, Any] = {
             "strides": d.strides,

@@ -1,10 +1,10 @@
-"""What the tensors of a case are filled with: benchdnn's sparse integers, or normal numbers.
+"""Fill the tensors of a case with benchdnn's sparse integers, or with normal numbers.
 
-The integers follow benchdnn's tests (oneDNN, tests/benchdnn: ``get_cfg_map`` and
-``get_density`` of conv/cfg.cpp and deconv/cfg.cpp, ``get_safe_n_acc`` of utils/cfg.hpp):
-values small enough and zeros frequent enough that sums stay integers which the type holds
-exactly, so that every order of summation gives the same bits. The generator is another one,
-and so are the numbers.
+The integers have the ranges and densities of benchdnn's (oneDNN, tests/benchdnn: ``get_cfg_map``
+and ``get_density`` of conv/cfg.cpp and deconv/cfg.cpp, ``get_safe_n_acc`` of utils/cfg.hpp):
+magnitudes are so small and zeros so frequent that the data type holds every partial sum exactly,
+and every order of summation gives the same bits. The random generator is NumPy's, so the
+numbers differ from benchdnn's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.arrays import DTYPES
 from onednn_py.problem.problem import Direction
 
 from .case import Case
@@ -26,7 +25,7 @@ __all__ = ["density", "fill_integers", "fill_normal", "largest"]
 
 Array = npt.NDArray[Any]
 
-# Largest magnitude by type; a gradient of dst has that of dst.
+# Largest magnitude by role and data type; diff_dst has that of dst.
 LARGEST = {
     "src": {"f32": 32, "bf16": 4, "f16": 4},
     "weights": {"f32": 32, "bf16": 4, "f16": 2},
@@ -35,7 +34,7 @@ LARGEST = {
 }
 TRANSPOSED_LARGEST = {**LARGEST, "weights": {"f32": 32, "bf16": 8, "f16": 2}}
 
-# Digits of the significand, the hidden one too.
+# Binary digits of the significand, including the implicit one.
 DIGITS = {"f32": 24, "bf16": 8, "f16": 11}
 
 
@@ -46,10 +45,10 @@ def largest(case: Case, role: str) -> int:
 
 
 def density(case: Case, role: str) -> float:
-    """Return which part of a tensor's elements may be other than zero.
+    """Return the share of a tensor's elements that may be nonzero.
 
-    Only src is thinned out for a forward pass, and only diff_dst for a gradient: to as many
-    elements in a sum as the type holds exactly if each product had the largest magnitude.
+    It is below 1 for src in a forward pass, and for diff_dst in a gradient, where a sum would
+    otherwise have more terms of the largest magnitude than the data type holds exactly.
     """
     forward = case.operation.direction is Direction.FORWARD
     if role != ("src" if forward else "dst"):
@@ -61,34 +60,34 @@ def density(case: Case, role: str) -> float:
 def fill_integers(case: Case, seed: int = 0) -> tuple[Array, ...]:
     """Return the inputs of a case, in the order of its ``input_roles``.
 
-    The same case and seed give the same arrays, whatever was filled before.
+    The arrays depend on case and seed alone.
     """
     rng = _generator(case, seed)
     return tuple(_integers(rng, case, role) for role in case.input_roles)
 
 
 def fill_normal(case: Case, seed: int = 0) -> tuple[Array, ...]:
-    """Return the inputs of a case as standard normal numbers rounded to its type."""
+    """Return the inputs of a case as standard normal numbers rounded to its data type."""
     rng = _generator(case, seed)
     return tuple(
-        rng.standard_normal(case.shape(role), np.float32).astype(DTYPES[case.dtype], copy=False)
+        rng.standard_normal(case.shape(role), np.float32).astype(case.numpy_dtype, copy=False)
         for role in case.input_roles
     )
 
 
 def _generator(case: Case, seed: int) -> np.random.Generator:
-    nameless = replace(case, descriptor=replace(case.descriptor, name=""))
-    return np.random.default_rng([seed, zlib.crc32(nameless.options.encode())])
+    unnamed = replace(case, descriptor=replace(case.descriptor, name=""))
+    return np.random.default_rng([seed, zlib.crc32(unnamed.options.encode())])
 
 
 def _integers(rng: np.random.Generator, case: Case, role: str) -> Array:
-    shape, limit, part = case.shape(role), largest(case, role), density(case, role)
-    # Looking values up converts them to any type, and is faster than converting.
-    values = np.arange(-limit, limit + 1).astype(DTYPES[case.dtype])
+    shape, limit, share = case.shape(role), largest(case, role), density(case, role)
+    # A table lookup is faster than converting all elements to the data type.
+    values = np.arange(-limit, limit + 1).astype(case.numpy_dtype)
     indices = rng.integers(0, 2 * limit + 1, prod(shape), dtype=np.uint8)
-    if part < 1:
-        indices[rng.random(indices.size, np.float32) >= part] = limit
+    if share < 1:
+        indices[rng.random(indices.size, np.float32) >= share] = limit
     if indices.size:
-        # As benchdnn does: not everything is zero, however thin.
+        # As in benchdnn, the first element is nonzero at any density.
         indices[0] = limit + 1 + indices[0] % limit
     return values[indices].reshape(shape)
