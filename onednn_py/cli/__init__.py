@@ -6,10 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from onednn_py.errors import OneDNNPyError
+from onednn_py import OneDNNPyError
 
-from . import bench, demo, run, tune, verify, wisdom
-from . import info as information
+from . import bench, demo, info, run, tune, verify, wisdom
 
 __all__ = ["main"]
 
@@ -21,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Gradients of convolution and transposed convolution, run by oneDNN.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (information, demo, run, verify, bench, tune, wisdom):
+    for command in (info, demo, run, verify, bench, tune, wisdom):
         command.add_parser(commands)
     parsed = parser.parse_args(arguments)
     try:

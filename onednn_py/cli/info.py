@@ -1,4 +1,4 @@
-"""The command ``info``: what library is in use, and why not another."""
+"""The command ``info``: the library in use, the CPU, threads, and rejected libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from onednn_py.api.info import info
+import onednn_py
 
 __all__ = ["add_parser", "run"]
 
@@ -20,7 +20,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    facts = info()
+    facts = onednn_py.info()
     if arguments.json:
         print(json.dumps(facts, indent=2))
         return 0
@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(name for name, holds in value.items() if holds) or "none"
+        return ", ".join(name for name, enabled in value.items() if enabled) or "none"
     return "none" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Files that commands write: what they are called, whether they can be written, JSON."""
+"""Files that commands write: names of figures, checks before a long run, JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from onednn_py.errors import AttributeValueError
+from onednn_py import AttributeValueError
 from onednn_py.tools.demo.figure import FORMATS
 
 __all__ = ["check_writable", "picture", "write_json"]
 
 
 def picture(text: str) -> Path:
-    """Read the name of a picture's file, whose suffix chooses the format."""
+    """Return the path of a figure, whose suffix selects the format."""
     path = Path(text)
     if path.suffix.lower().lstrip(".") not in FORMATS:
         listed = " or ".join(f".{name}" for name in FORMATS)
@@ -24,7 +24,7 @@ def picture(text: str) -> Path:
 
 
 def check_writable(paths: Iterable[str | Path | None]) -> None:
-    """Refuse before a long run what could not be written after it; ``-`` is the output.
+    """Check that files can be written; ``-`` is the standard output.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
 
 
 def write_json(path: str | None, content: Mapping[str, Any]) -> None:
-    """Write to a file, to the output if the path is ``-``, or not at all if it is None."""
+    """Write to a file, or to the standard output if the path is ``-``; None writes nothing."""
     if path is None:
         return
     text = json.dumps(content, indent=2)

@@ -1,10 +1,10 @@
-"""Where a command writes: lines, and a progress bar where the output is a terminal."""
+"""The output of a command: lines, and a progress bar if it is a terminal."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
 
 from onednn_py.tools.extras import MissingExtraError, require
@@ -17,17 +17,14 @@ SECONDS_BETWEEN_COUNTS = 30.0
 
 
 class Screen:
-    """Lines on a stream, under which a progress bar runs if it is a terminal and rich is there."""
+    """Lines on a stream; on a terminal also a progress bar, if rich is installed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._console: Any = None
         if stream.isatty():
-            try:
+            with suppress(MissingExtraError):
                 self._console = require("rich.console", "rich", "demo").Console(file=stream)
-            except MissingExtraError:
-                # A bar is no reason to fail.
-                self._console = None
 
     def say(self, line: str) -> None:
         if self._console is None:
@@ -36,7 +33,7 @@ class Screen:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def tracked(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield the items, counting those that the caller is done with."""
+        """Yield the items and show how many the caller has finished."""
         with self._bar(len(items)) as advance:
             for item in items:
                 yield item
@@ -58,14 +55,14 @@ class Screen:
             yield lambda: progress.advance(task)
 
     def _counter(self, total: int) -> Callable[[], None]:
-        """Return what counts, and says so now and then."""
-        done, said = 0, time.monotonic()
+        """Return a function that counts its calls and prints the count at intervals."""
+        done, printed_at = 0, time.monotonic()
 
         def advance() -> None:
-            nonlocal done, said
+            nonlocal done, printed_at
             done += 1
-            if time.monotonic() - said > SECONDS_BETWEEN_COUNTS:
-                said = time.monotonic()
+            if time.monotonic() - printed_at > SECONDS_BETWEEN_COUNTS:
+                printed_at = time.monotonic()
                 self.say(f"{done}/{total}")
 
         return advance

@@ -1,4 +1,4 @@
-"""The command ``verify``: benchdnn's problems on oneDNN, compared with a float64 reference."""
+"""The command ``verify``: compare oneDNN with a float64 reference on benchdnn's problems."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onednn_py.api.info import info
-from onednn_py.errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
+from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError, info
 from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.extras import require
@@ -26,7 +25,7 @@ from onednn_py.tools.verification.report import (
     to_json,
     to_junit,
 )
-from onednn_py.tools.verification.verifier import Outcome, Verifier, fitted, native_runner
+from onednn_py.tools.verification.verifier import Outcome, Verifier, fit_to_limits, native_runner
 
 from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, natural, positive, selected_cases
@@ -39,7 +38,7 @@ DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W", "BWD_WB")
 DEFAULT_COMPARE = "numpy"
 DEFAULT_MAX_FLOPS = 2e10
 
-# What runs without a problem on the command line: each kind of geometry once, in seconds.
+# Default problems: each kind of geometry once, within seconds.
 CONVOLUTIONS = (
     'ic3ih32oc16kh7sh2ph3n"first_layer"',
     'ic32ih14oc64kh1n"1x1"',
@@ -121,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     OneDNNPyError
-        Where an option is wrong, or there is no oneDNN, or what was asked for cannot be compared.
+        If an option is wrong, no oneDNN is found, or a requested comparison is unavailable.
     """
     _check_options(arguments)
     screen = Screen(sys.stderr if arguments.json == "-" else sys.stdout)
@@ -137,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Refuse before a long run what would be refused after it."""
+    """Raise errors of options and files before a long run."""
     if arguments.plot is not None and not arguments.errors:
         raise AttributeValueError("--plot draws the errors of --errors")
     if arguments.junit is not None and arguments.errors:
@@ -159,7 +158,7 @@ def _compared(arguments: argparse.Namespace) -> list[str]:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """Return the command line that runs a single case again, in front of the case's options."""
+    """Return the command that runs a case again, without the options that select the case."""
     words = [COMMAND]
     if arguments.seed:
         words.append(f"--seed={arguments.seed}")
@@ -178,13 +177,13 @@ def _verify(
     command = _command(arguments)
     verifier = Verifier(_compared(arguments), seed=arguments.seed, max_flops=arguments.max_flops)
     outcomes: list[Outcome] = []
-    shown = {"failed", "mistrusted", "unimplemented"}
-    # What was found until an interrupt is reported as well.
+    printed = {"failed", "mistrusted", "unimplemented"}
+    # After an interrupt, the outcomes so far are reported.
     with suppress(KeyboardInterrupt):
         for case in screen.tracked(cases):
             outcome = verifier.verify(case)
             outcomes.append(outcome)
-            if arguments.verbose or outcome.status in shown:
+            if arguments.verbose or outcome.status in printed:
                 screen.say(outcome_line(len(outcomes), outcome, command))
     for line in summary_lines(outcomes):
         screen.say(line)
@@ -200,51 +199,41 @@ def _verify(
 def _report_errors(
     arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: dict[str, Any]
 ) -> int:
+    compare, command = _compared(arguments), _command(arguments)
+    native = native_runner(compare)
     counts: Counter[str] = Counter()
     measurements: list[Measurement] = []
-    for found in _measured(arguments, cases, screen, counts):
-        measurements += found
+    for requested in screen.tracked(cases):
+        case, too_large = fit_to_limits(requested, arguments.max_flops)
+        if too_large:
+            counts["skipped"] += 1
+            continue
+        try:
+            measured = measure(case, seed=arguments.seed, numpy="numpy" in compare, native=native)
+            failures = [
+                f"{m.implementation}: error {m.largest:.1e} of the largest magnitude"
+                for m in measured
+                if not m.tolerable
+            ]
+            measurements += measured
+        except LibraryNotFoundError:
+            raise
+        except (OneDNNPyError, MemoryError) as error:
+            failures = [f"{type(error).__name__}: {error}"]
+        counts["failed"] += len(failures)
+        for reason in failures:
+            screen.say(f"FAILED ({reason}) {command} {case.options}")
     groups = grouped(measurements)
     for line in table(groups):
         screen.say(line)
     screen.say(f"cases:{len(cases)} skipped:{counts['skipped']} failed:{counts['failed']}")
-    found_json = measurements_to_json(measurements, groups)
-    write_json(arguments.json, {**_heading(arguments, facts), **found_json})
+    report = measurements_to_json(measurements, groups)
+    write_json(arguments.json, {**_heading(arguments, facts), **report})
     if arguments.plot is not None and measurements:
         title = f"oneDNN {facts['version']} for {facts['cpu_isa']}"
         save_error_figure(arguments.plot, measurements, title)
         screen.say(f"the errors are drawn in {arguments.plot}")
     return 1 if counts["failed"] or not measurements else 0
-
-
-def _measured(
-    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, counts: Counter[str]
-) -> Iterator[list[Measurement]]:
-    """Yield the measurements of each case; say which failed and count them."""
-    compare = _compared(arguments)
-    native = native_runner(compare)
-
-    def fail(case: Case, reason: str) -> None:
-        counts["failed"] += 1
-        screen.say(f"FAILED ({reason}) {_command(arguments)} {case.options}")
-
-    for asked in screen.tracked(cases):
-        case, too_large = fitted(asked, arguments.max_flops)
-        if too_large:
-            counts["skipped"] += 1
-            continue
-        try:
-            found = measure(case, seed=arguments.seed, numpy="numpy" in compare, native=native)
-        except LibraryNotFoundError:
-            raise
-        except (OneDNNPyError, MemoryError) as error:
-            fail(case, f"{type(error).__name__}: {error}")
-            continue
-        for one in found:
-            if not one.tolerable:
-                error_text = f"error {one.largest:.1e} of the largest magnitude"
-                fail(case, f"{one.implementation}: {error_text}")
-        yield found
 
 
 def _heading(arguments: argparse.Namespace, facts: dict[str, Any]) -> dict[str, Any]:

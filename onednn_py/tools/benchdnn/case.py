@@ -67,6 +67,10 @@ class Case:
         return next(o for o in OPERATIONS.values() if (o.transposed, o.direction) == wanted)
 
     @property
+    def is_forward(self) -> bool:
+        return self.operation.direction is Direction.FORWARD
+
+    @property
     def has_bias(self) -> bool:
         return DIRECTIONS[self.direction][1]
 
@@ -91,10 +95,8 @@ class Case:
 
     def label(self, role: str) -> str:
         """Name of a tensor in this direction, such as ``diff_dst``."""
-        backward = self.operation.direction is not Direction.FORWARD
-        if backward and (role == "dst" or role in self.result_roles):
-            return f"diff_{role}"
-        return role
+        is_gradient = role == "dst" or role in self.result_roles
+        return f"diff_{role}" if is_gradient and not self.is_forward else role
 
     def shape(self, role: str) -> tuple[int, ...]:
         """Shape of a tensor in the case's formats."""
@@ -120,10 +122,9 @@ class Case:
     def terms(self) -> int:
         """Products summed for one element of the result, as benchdnn counts them."""
         d = self.descriptor
-        direction = self.operation.direction
-        if direction is Direction.BACKWARD_WEIGHTS:
+        if self.operation.direction is Direction.BACKWARD_WEIGHTS:
             return d.minibatch * prod(d.dst)
-        channels = d.inputs if direction is Direction.FORWARD else d.outputs
+        channels = d.inputs if self.is_forward else d.outputs
         return prod(d.kernel) * channels // d.groups
 
     @property

@@ -189,9 +189,8 @@ class _Parser:
         for entry in ("ic", "oc"):
             if entries[entry] % groups:
                 raise self._error(f"{entry}{entries[entry]}: g{groups} does not divide it")
-        letters, axes = self._axes(entries)
-        src, dst, kernel, strides, dilations, pads = zip(*axes, strict=True)
-        descriptor = Descriptor(
+        src, dst, kernel, strides, dilations, pads_begin = zip(*self._axes(entries), strict=True)
+        return Descriptor(
             transposed=self._transposed,
             groups=groups,
             minibatch=entries.get("mb", DEFAULT_MINIBATCH),
@@ -202,11 +201,9 @@ class _Parser:
             kernel=kernel,
             strides=strides,
             dilations=dilations,
-            pads_begin=pads,
+            pads_begin=pads_begin,
             name=name,
         )
-        self._check_pads(descriptor, letters)
-        return descriptor
 
     def _error(self, message: str) -> AttributeValueError:
         operation = "deconv" if self._transposed else "conv"
@@ -242,17 +239,16 @@ class _Parser:
             raise self._error(f"n{text!r}: a name has no white space")
         return text
 
-    def _axes(self, entries: Mapping[str, int]) -> tuple[str, list[_Axis]]:
-        """Return the letters of the axes that the text gives, and all spatial axes."""
+    def _axes(self, entries: Mapping[str, int]) -> list[_Axis]:
         for letter in AXES:
             if entries.get(f"s{letter}") == 0:
                 raise self._error(f"s{letter}0: expected a stride of at least 1")
         given = {letter: axis for letter in AXES if (axis := self._axis(letter, entries))}
         letters = "".join(given)
         if letters in ("w", "hw", "dhw"):
-            return letters, list(given.values())
+            return list(given.values())
         if letters in ("h", "d"):
-            return letters, [given[letters]] * (len(AXES) - AXES.index(letters))
+            return [given[letters]] * (len(AXES) - AXES.index(letters))
         if not letters:
             raise self._error("no spatial axis: expected iw and kw, ih and kh, or id and kd")
         missing = "w" if "h" in letters else "h"
@@ -281,21 +277,16 @@ class _Parser:
                 raise self._error(
                     f"o{axis} would be {dst}: k{axis}{kernel} is larger than its input"
                 )
+        size, windows = (dst, src) if self._transposed else (src, dst)
         if pad is None:
-            size, windows = (dst, src) if self._transposed else (src, dst)
             pad = _divided(exact_pad_end(size, windows, extent, stride, 0), 2)
+        end = exact_pad_end(size, windows, extent, stride, pad)
+        if pad < 0 or end <= -stride:
+            raise self._error(
+                f"o{axis}{dst}: expected another size; the pads would be {pad} and {end},"
+                f" where oneDNN takes p{axis} >= 0 and an end pad above -s{axis} = {-stride}"
+            )
         return _Axis(src, dst, kernel, stride, dilation, pad)
-
-    def _check_pads(self, descriptor: Descriptor, letters: str) -> None:
-        """Refuse pads that oneDNN refuses."""
-        d = descriptor
-        axes = zip(letters, d.pads_begin, d.pads_end, d.strides, d.dst, strict=False)
-        for axis, begin, end, stride, dst in axes:
-            if begin < 0 or end <= -stride:
-                raise self._error(
-                    f"o{axis}{dst}: expected another size; the pads would be {begin} and {end},"
-                    f" where oneDNN takes p{axis} >= 0 and an end pad above -s{axis} = {-stride}"
-                )
 
 
 def _divided(numerator: int, denominator: int) -> int:

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.problem import Direction
-
 from .case import Case
 
 __all__ = ["density", "fill_integers", "fill_normal", "largest"]
@@ -50,8 +48,7 @@ def density(case: Case, role: str) -> float:
     It is below 1 for src in a forward pass, and for diff_dst in a gradient, where a sum would
     otherwise have more terms of the largest magnitude than the data type holds exactly.
     """
-    forward = case.operation.direction is Direction.FORWARD
-    if role != ("src" if forward else "dst"):
+    if role != ("src" if case.is_forward else "dst"):
         return 1.0
     safe_terms: int = 2 ** DIGITS[case.dtype] // (largest(case, "src") * largest(case, "weights"))
     return min(1.0, safe_terms / max(case.terms, 1))

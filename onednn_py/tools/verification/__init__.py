@@ -1,1 +1,1 @@
-"""benchdnn's cases on oneDNN, against a float64 reference, NumPy and native oneDNN."""
+"""Verify benchdnn's cases on oneDNN, NumPy and native oneDNN against a float64 reference."""

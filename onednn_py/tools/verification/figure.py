@@ -1,4 +1,4 @@
-"""Draws numerical errors by data type and implementation."""
+"""Draw numerical errors by data type and family of implementations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from onednn_py.tools.extras import require
 from onednn_py.tools.pictures import save
 
-from .numerical_errors import UNIT_ROUNDOFF, Measurement, grouped
+from .numerical_errors import UNIT_ROUNDOFF, Measurement, by_family
 
 __all__ = ["save_error_figure"]
 
@@ -21,42 +21,38 @@ QUIET_COLOUR = "#999999"
 TEXT_COLOUR = "#333333"
 BAND_COLOUR = "#f5f5f5"
 
-# Half of the height, in rows, over which the points of a row are spread.
+# Points of a row lie up to this far above or below it, in units of the rows' distance.
 SPREAD = 0.3
 
-# Smaller errors, the exact results' among them, stand at the left edge.
+# Smaller errors, including 0, are drawn as this error.
 LEAST_ERROR = 1e-9
 
 
 def save_error_figure(path: Path, measurements: Sequence[Measurement], title: str) -> None:
-    """Write one row of points for each type and family of implementations to a PNG or SVG file.
+    """Write a PNG or SVG file with a row of points for each data type and family.
 
     Parameters
     ----------
     path : Path
-        Its suffix chooses the format.
+        Its suffix selects the format.
     measurements : sequence of Measurement
     title : str
     """
     figures = require("matplotlib.figure", "matplotlib", "demo")
-    groups = grouped(measurements)
+    groups = by_family(measurements)
     height = 1.7 + 0.42 * len(groups)
     figure = figures.Figure(figsize=(10, height), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
     axes = figure.subplots()
     rng = np.random.default_rng(0)
-    for row, group in enumerate(groups):
-        some = [
-            one
-            for one in measurements
-            if (one.case.dtype, one.family) == (group.dtype, group.family)
-        ]
-        _draw_row(axes, row, group.dtype, some, rng)
-    _draw_types(axes, [group.dtype for group in groups])
-    axes.set_yticks(range(len(groups)), [f"{group.family}  ({group.cases})" for group in groups])
+    for row, ((dtype, _), group) in enumerate(groups.items()):
+        _draw_row(axes, row, COLOURS[dtype], group, rng)
+    _draw_types(axes, [dtype for dtype, _ in groups])
+    labels = [f"{family}  ({len(group)})" for (_, family), group in groups.items()]
+    axes.set_yticks(range(len(groups)), labels)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.set_xscale("log")
-    # Whole decades, so that powers of ten are all the labels needed.
+    # The axis ends at powers of ten, where its labels are.
     least, most = axes.get_xlim()
     axes.set_xlim(10.0 ** floor(log10(least)), 10.0 ** ceil(log10(most)))
     axes.xaxis.set_minor_formatter("")
@@ -71,23 +67,22 @@ def save_error_figure(path: Path, measurements: Sequence[Measurement], title: st
 
 
 def _draw_row(
-    axes: Any, row: int, dtype: str, some: Sequence[Measurement], rng: np.random.Generator
+    axes: Any, row: int, colour: str, group: Sequence[Measurement], rng: np.random.Generator
 ) -> None:
-    heights = row + rng.uniform(-SPREAD, SPREAD, len(some))
-    colour = COLOURS[dtype]
-    largest = np.maximum([one.largest for one in some], LEAST_ERROR)
-    mean = np.maximum([one.mean for one in some], LEAST_ERROR)
+    heights = row + rng.uniform(-SPREAD, SPREAD, len(group))
+    largest = np.maximum([m.largest for m in group], LEAST_ERROR)
+    mean = np.maximum([m.mean for m in group], LEAST_ERROR)
     axes.scatter(
         mean, heights, s=16, facecolors="none", edgecolors=colour, alpha=0.6, linewidths=0.8
     )
     axes.scatter(largest, heights, s=18, color=colour, alpha=0.6, linewidths=0)
     for values in (mean, largest):
-        middle = float(np.median(values))
-        axes.plot([middle, middle], [row - 0.42, row + 0.42], color=TEXT_COLOUR, linewidth=1.5)
+        median = float(np.median(values))
+        axes.plot([median, median], [row - 0.42, row + 0.42], color=TEXT_COLOUR, linewidth=1.5)
 
 
 def _draw_types(axes: Any, dtypes: Sequence[str]) -> None:
-    """Give each type's rows a band, its name, and the error of one rounding as a line."""
+    """Draw a background, a label and a line at the unit roundoff for each data type's rows."""
     for number, dtype in enumerate(dict.fromkeys(dtypes)):
         rows = [row for row, other in enumerate(dtypes) if other == dtype]
         top, bottom = rows[0] - 0.5, rows[-1] + 0.5

@@ -1,4 +1,4 @@
-"""Runs benchdnn's cases on native oneDNN, from C++."""
+"""Run benchdnn's cases on native oneDNN, called from C++."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onednn_py.problem.problem import Direction
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.native_programs import (
     Request,
@@ -21,33 +20,35 @@ __all__ = ["NativeRunner", "native_tokens"]
 
 Array = npt.NDArray[Any]
 
-# Seconds for one case: native oneDNN may hang, where this package would step aside.
+# Seconds for one case: native oneDNN hangs on some problems that this package avoids.
 TIMEOUT = 120.0
 
 DIRECTIONS = {
-    Direction.FORWARD: "fwd",
-    Direction.BACKWARD_DATA: "bwd_d",
-    Direction.BACKWARD_WEIGHTS: "bwd_w",
+    "FWD_D": "fwd",
+    "FWD_B": "fwd",
+    "BWD_D": "bwd_d",
+    "BWD_W": "bwd_w",
+    "BWD_WB": "bwd_w",
 }
 
 
 class NativeRunner:
-    """Runs one case a process, so that a crash of native oneDNN ends that case alone.
+    """Runs each case in a process of its own, which isolates crashes of native oneDNN.
 
     Raises
     ------
     ComparisonUnavailableError
-        Where the program cannot be built; the message says why.
+        If the program cannot be built; the message says why.
     """
 
     def __init__(self) -> None:
         self._program = native_program("primitives")
 
     def run(self, case: Case, inputs: Sequence[Array]) -> tuple[list[Array] | None, str]:
-        """Return native's results and its implementation, or None and why there are none."""
-        known = known_defect(case.problem())
-        if known:
-            return None, f"known defect, {known}"
+        """Return the results and the implementation's name, or None and the reason."""
+        defect = known_defect(case.problem())
+        if defect:
+            return None, f"known defect, {defect}"
         request = Request(native_tokens(case), case.dtype, tuple(inputs))
         (outcome,) = run_program(self._program, [request], TIMEOUT)
         if outcome.status == "unimplemented":
@@ -60,11 +61,11 @@ class NativeRunner:
 
 
 def native_tokens(case: Case) -> dict[str, Token]:
-    """Return what the programs on the primitive API read of a case, without ``dt``."""
+    """Return a case as the native programs of the primitive API read it, without ``dt``."""
     d = case.descriptor
     return {
         "op": d.operation,
-        "dir": DIRECTIONS[case.operation.direction],
+        "dir": DIRECTIONS[case.direction],
         "bias": int(case.has_bias),
         "g": d.groups,
         "mb": d.minibatch,

@@ -1,11 +1,13 @@
-"""Numerical errors on dense normal data, by data type and implementation."""
+"""Measure numerical errors on normal data against float64, by data type and implementation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from math import isfinite
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "Group",
     "Measurement",
+    "by_family",
     "family",
     "grouped",
     "measure",
@@ -32,39 +35,39 @@ Array = npt.NDArray[Any]
 # Largest relative error of one rounding to nearest.
 UNIT_ROUNDOFF = {dtype: 2.0**-digits for dtype, digits in DIGITS.items()}
 
-# Exponent of the smallest normal number, below which the distance of two numbers is constant.
+# Binary exponent of the smallest normal number; neighbours below it are equally far apart.
 LEAST_EXPONENT = {"f32": -126, "bf16": -126, "f16": -14}
 
-# PyTorch's tolerances (relative, absolute); the absolute one grows with the square root of
-# the terms of a sum, as the sum itself does.
+# PyTorch's relative and absolute tolerances. The absolute one is multiplied by the square root
+# of the terms of a sum, as the magnitude of a sum of random terms grows.
 TOLERANCES = {"f32": (1.3e-6, 1e-5), "bf16": (1.6e-2, 1e-5), "f16": (1e-3, 1e-5)}
 
-# What n normal products lose if float32 adds them one after the other, in units of n * 2^-24:
-# each rounding is relative to a partial sum. Implementations that do lose up to three.
+# Tolerated error of n normal products added one after the other in float32, in units of
+# n * 2^-24. Implementations that add in this order lose up to 3.
 SEQUENTIAL_LOSS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The errors of one implementation on one case, against float64 on the same inputs.
+    """The errors of one implementation on one case.
 
     Attributes
     ----------
     case : Case
-    who : {"onednn", "numpy", "native"}
+    source : {"onednn", "numpy", "native"}
     implementation : str
-        oneDNN's name of it, or ``"numpy"``.
+        oneDNN's name of the implementation, or ``"numpy"``.
     largest, mean : float
         Largest and mean absolute error, relative to the largest magnitude of the result.
     largest_ulps, mean_ulps : float
-        Largest and mean error in distances between neighbouring numbers of the type, at
-        each element of the reference; many where large terms cancel.
+        Largest and mean error in distances between neighbouring numbers of the data type at
+        each element of the reference; large where terms cancel.
     tolerable : bool
-        Whether each element is as near as sums in float32 can be expected to be.
+        Whether the error of each element is within the tolerance for sums in float32.
     """
 
     case: Case
-    who: str
+    source: str
     implementation: str
     largest: float
     mean: float
@@ -74,12 +77,12 @@ class Measurement:
 
     @property
     def family(self) -> str:
-        return family(self.who, self.implementation)
+        return family(self.source, self.implementation)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The measurements of one type and family: worst largest errors, mean of mean errors."""
+    """Errors of all cases of a data type and family: the largest ones, and means of the means."""
 
     dtype: str
     family: str
@@ -90,12 +93,12 @@ class Group:
     mean_ulps: float
 
 
-def family(who: str, implementation: str) -> str:
-    """Return what kind of implementation a name of oneDNN's stands for."""
+def family(source: str, implementation: str) -> str:
+    """Return the family of an implementation, such as ``"oneDNN jit"``."""
     if implementation == "numpy":
         return "NumPy"
     name = implementation.rpartition("+")[2]
-    kinds = {
+    patterns = {
         "brgemm": r"brg",
         "gemm": r"gemm",
         "jit depthwise": r"jit.*_dw",
@@ -103,14 +106,14 @@ def family(who: str, implementation: str) -> str:
         "jit": r"jit",
         "reference": r"ref",
     }
-    kind = next((kind for kind, pattern in kinds.items() if re.search(pattern, name)), name)
-    return f"native {kind}" if who == "native" else f"oneDNN {kind}"
+    matching = (label for label, pattern in patterns.items() if re.search(pattern, name))
+    return f"{'native' if source == 'native' else 'oneDNN'} {next(matching, name)}"
 
 
 def measure(
     case: Case, *, seed: int = 0, numpy: bool = True, native: NativeRunner | None = None
 ) -> list[Measurement]:
-    """Return the errors of oneDNN, and of NumPy and native if they are asked for.
+    """Return the errors of oneDNN and, optionally, of NumPy and native oneDNN.
 
     Raises
     ------
@@ -121,54 +124,53 @@ def measure(
     reference = case.call([tensor.astype(np.float64) for tensor in inputs], "numpy")
     plan = case.plan("onednn")
     results = plan(*inputs)
-    found: list[tuple[str, str, Sequence[Array]]] = []
+    computed: list[tuple[str, str, Sequence[Array]]] = []
     if plan.backend == "onednn":
         arrays = results if isinstance(results, tuple) else (results,)
-        found.append(("onednn", plan.implementation, arrays))
+        computed.append(("onednn", plan.implementation, arrays))
     if numpy or plan.backend == "numpy":
-        found.append(("numpy", "numpy", case.call(inputs, "numpy")))
+        computed.append(("numpy", "numpy", case.call(inputs, "numpy")))
     if native is not None:
-        native_arrays, detail = native.run(case, inputs)
-        if native_arrays is not None:
-            found.append(("native", detail, native_arrays))
-    return [_measurement(case, *one, reference) for one in found]
+        native_results, detail = native.run(case, inputs)
+        if native_results is not None:
+            computed.append(("native", detail, native_results))
+    return [_measurement(case, *result, reference) for result in computed]
 
 
 def _measurement(
     case: Case,
-    who: str,
+    source: str,
     implementation: str,
     results: Sequence[Array],
     reference: Sequence[Array],
 ) -> Measurement:
-    """Compare all results of a case; each is relative to its own largest magnitude."""
     relative_tolerance, absolute_tolerance = TOLERANCES[case.dtype]
     terms = max(case.terms, 1)
     absolute_tolerance *= terms**0.5
     absolute_tolerance += SEQUENTIAL_LOSS * terms * UNIT_ROUNDOFF["f32"]
-    relative, ulps, tolerable = [], [], True
+    relative_errors, ulp_errors, tolerable = [], [], True
     for result, exact in zip(results, reference, strict=True):
         error = np.abs(result.astype(np.float64) - exact)
         magnitude = np.abs(exact)
-        bound = relative_tolerance * magnitude + absolute_tolerance
-        tolerable &= bool((error <= bound).all())
-        relative.append((error / (magnitude.max() or 1.0)).ravel())
-        ulps.append((error / _ulp(exact, case.dtype)).ravel())
-    all_relative, all_ulps = np.concatenate(relative), np.concatenate(ulps)
+        tolerance = relative_tolerance * magnitude + absolute_tolerance
+        tolerable &= bool((error <= tolerance).all())
+        relative_errors.append((error / (magnitude.max() or 1.0)).ravel())
+        ulp_errors.append((error / _ulp(exact, case.dtype)).ravel())
+    relative, ulps = np.concatenate(relative_errors), np.concatenate(ulp_errors)
     return Measurement(
         case,
-        who,
+        source,
         implementation,
-        float(all_relative.max()),
-        float(all_relative.mean()),
-        float(all_ulps.max()),
-        float(all_ulps.mean()),
+        float(relative.max()),
+        float(relative.mean()),
+        float(ulps.max()),
+        float(ulps.mean()),
         tolerable,
     )
 
 
 def _ulp(exact: Array, dtype: str) -> Array:
-    """Return the distance of the type's numbers around each element."""
+    """Return the distance between neighbouring numbers of the data type at each element."""
     _, exponents = np.frexp(exact)
     digits = DIGITS[dtype]
     least = LEAST_EXPONENT[dtype] + 1 - digits
@@ -176,34 +178,41 @@ def _ulp(exact: Array, dtype: str) -> Array:
     return distances
 
 
+def by_family(
+    measurements: Sequence[Measurement],
+) -> dict[tuple[str, str], list[Measurement]]:
+    """Return the measurements by data type and family.
+
+    Data types are in the order of the measurements, families in alphabetical order with NumPy
+    last.
+    """
+    dtypes = list(dict.fromkeys(m.case.dtype for m in measurements))
+
+    def rank(m: Measurement) -> tuple[int, bool, str]:
+        return dtypes.index(m.case.dtype), m.family == "NumPy", m.family
+
+    groups = groupby(sorted(measurements, key=rank), key=lambda m: (m.case.dtype, m.family))
+    return {key: list(group) for key, group in groups}
+
+
 def grouped(measurements: Sequence[Measurement]) -> list[Group]:
-    """Return one group for each type and family, types in the order of the measurements."""
-    keys = {(one.case.dtype, one.family) for one in measurements}
-    dtypes = list(dict.fromkeys(one.case.dtype for one in measurements))
-
-    def rank(key: tuple[str, str]) -> tuple[int, bool, str]:
-        dtype, name = key
-        return dtypes.index(dtype), name == "NumPy", name
-
-    groups = []
-    for dtype, name in sorted(keys, key=rank):
-        some = [one for one in measurements if (one.case.dtype, one.family) == (dtype, name)]
-        groups.append(
-            Group(
-                dtype,
-                name,
-                len(some),
-                max(one.largest for one in some),
-                sum(one.mean for one in some) / len(some),
-                max(one.largest_ulps for one in some),
-                sum(one.mean_ulps for one in some) / len(some),
-            )
+    """Return a Group for each data type and family, in the order of `by_family`."""
+    return [
+        Group(
+            dtype,
+            name,
+            len(group),
+            max(m.largest for m in group),
+            fmean(m.mean for m in group),
+            max(m.largest_ulps for m in group),
+            fmean(m.mean_ulps for m in group),
         )
-    return groups
+        for (dtype, name), group in by_family(measurements).items()
+    ]
 
 
 def table(groups: Sequence[Group]) -> list[str]:
-    """Return the groups as lines of text: heading, one line each, what the units are."""
+    """Return lines of text: a heading, a line for each group, and a legend of the units."""
     width = max([len("implementation"), *(len(group.family) for group in groups)])
     lines = [
         f"{'type':4}  {'implementation':{width}}  {'cases':>5}"
@@ -223,34 +232,30 @@ def table(groups: Sequence[Group]) -> list[str]:
 
 
 def to_json(measurements: Sequence[Measurement], groups: Sequence[Group]) -> dict[str, Any]:
-    """Return measurements and groups as what the json module writes."""
+    """Return measurements and groups as JSON objects."""
     return {
         "groups": [_finite(asdict(group)) for group in groups],
         "measurements": [
             _finite(
                 {
-                    "operation": one.case.descriptor.operation,
-                    "descriptor": str(one.case.descriptor),
-                    "direction": one.case.direction,
-                    "dtype": one.case.dtype,
-                    "format": one.case.data_format,
-                    "who": one.who,
-                    "implementation": one.implementation,
-                    "family": one.family,
-                    "largest": one.largest,
-                    "mean": one.mean,
-                    "largest_ulps": one.largest_ulps,
-                    "mean_ulps": one.mean_ulps,
-                    "tolerable": one.tolerable,
+                    **m.case.to_json(),
+                    "who": m.source,
+                    "implementation": m.implementation,
+                    "family": m.family,
+                    "largest": m.largest,
+                    "mean": m.mean,
+                    "largest_ulps": m.largest_ulps,
+                    "mean_ulps": m.mean_ulps,
+                    "tolerable": m.tolerable,
                 }
             )
-            for one in measurements
+            for m in measurements
         ],
     }
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Write None for what JSON has no number for."""
+    """Replace infinities and NaN, which JSON lacks, by None."""
     return {
         name: None if isinstance(value, float) and not isfinite(value) else value
         for name, value in row.items()

@@ -1,4 +1,4 @@
-"""What a verification found, as text in benchdnn's habit, as JSON and as JUnit XML."""
+"""Outcomes of a verification as text in benchdnn's style, as JSON and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -10,79 +10,67 @@ from xml.etree import ElementTree
 
 from .verifier import STATUSES, Outcome
 
-__all__ = ["outcome_line", "succeeded", "summary", "summary_lines", "to_json", "to_junit"]
+__all__ = ["outcome_line", "succeeded", "summary_lines", "to_json", "to_junit"]
 
-# Statuses after which the case's result was computed and compared.
-RUN = ("passed", "mistrusted", "unimplemented")
-
-# What XML 1.0 has no way to write.
+# Characters that XML 1.0 cannot hold.
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def succeeded(outcomes: Sequence[Outcome]) -> bool:
-    """Whether nothing failed and something ran."""
+    """Whether no case failed and at least one was not skipped."""
     statuses = {outcome.status for outcome in outcomes}
-    return "failed" not in statuses and bool(statuses & set(RUN))
+    return "failed" not in statuses and not statuses <= {"skipped"}
 
 
 def outcome_line(number: int, outcome: Outcome, command: str) -> str:
-    """Return benchdnn's line of a test: number, status, reason, and how to run it again.
+    """Return number, status and reason of a test, and the command that runs it again.
 
     Parameters
     ----------
     number : int
     outcome : Outcome
     command : str
-        The command line in front of the case's own options.
+        The command without the options that select the case.
     """
     reason = f" ({outcome.reason})" if outcome.reason else ""
     return f"{number}:{outcome.status.upper()}{reason} {command} {outcome.case.options}"
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return benchdnn's last line."""
+def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     counts = Counter(outcome.status for outcome in outcomes)
-    return " ".join(
-        [f"tests:{len(outcomes)}", *(f"{status}:{counts[status]}" for status in STATUSES)]
-    )
+    return {"tests": len(outcomes), **{status: counts[status] for status in STATUSES}}
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    return " ".join(f"{name}:{count}" for name, count in _counts(outcomes).items())
 
 
 def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return counts by type, by what was compared and by reason, and the summary."""
+    """Return counts by data type, implementation compared and reason, then benchdnn's last line."""
     lines = []
-    by_dtype = dict.fromkeys(outcome.case.dtype for outcome in outcomes)
-    if len(by_dtype) > 1:
-        for dtype in by_dtype:
-            some = [outcome for outcome in outcomes if outcome.case.dtype == dtype]
-            lines.append(f"{dtype:4}  {summary(some)}")
-    equal = Counter(who for outcome in outcomes for who in outcome.equal)
+    dtypes = dict.fromkeys(outcome.case.dtype for outcome in outcomes)
+    if len(dtypes) > 1:
+        for dtype in dtypes:
+            selected = [outcome for outcome in outcomes if outcome.case.dtype == dtype]
+            lines.append(f"{dtype:4}  {_summary(selected)}")
+    equal = Counter(name for outcome in outcomes for name in outcome.equal)
     if equal:
-        listed = ", ".join(f"{who} {number}" for who, number in equal.items())
+        listed = ", ".join(f"{name} {count}" for name, count in equal.items())
         lines.append(f"equal to the reference: {listed}")
-    for number, note in _common(note for outcome in outcomes for note in outcome.notes):
-        lines.append(f"not compared: {number} with {note}")
-    skipped = (outcome.reason for outcome in outcomes if outcome.status == "skipped")
-    lines.extend(f"skipped: {number}, {reason}" for number, reason in _common(skipped))
-    return [*lines, summary(outcomes)]
-
-
-def _common(texts: Any) -> list[tuple[int, str]]:
-    return [(number, text) for text, number in Counter(texts).most_common()]
+    notes = Counter(note for outcome in outcomes for note in outcome.notes)
+    lines += [f"not compared: {count} with {note}" for note, count in notes.most_common()]
+    skipped = Counter(outcome.reason for outcome in outcomes if outcome.status == "skipped")
+    lines += [f"skipped: {count}, {reason}" for reason, count in skipped.most_common()]
+    return [*lines, _summary(outcomes)]
 
 
 def to_json(outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
-    """Return all outcomes and their counts as what the json module writes."""
-    counts = Counter(outcome.status for outcome in outcomes)
+    """Return all outcomes and their counts as JSON objects; ``command`` as for `outcome_line`."""
     return {
-        "summary": {"tests": len(outcomes), **{status: counts[status] for status in STATUSES}},
+        "summary": _counts(outcomes),
         "tests": [
             {
-                "operation": outcome.case.descriptor.operation,
-                "descriptor": str(outcome.case.descriptor),
-                "name": outcome.case.descriptor.name,
-                "direction": outcome.case.direction,
-                "dtype": outcome.case.dtype,
-                "format": outcome.case.data_format,
+                **outcome.case.to_json(),
                 "status": outcome.status,
                 "reason": outcome.reason,
                 "implementation": outcome.implementation,
@@ -97,14 +85,14 @@ def to_json(outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
 
 
 def to_junit(outcomes: Sequence[Outcome], command: str) -> str:
-    """Return JUnit XML: one test case each, what neither passed nor failed as skipped."""
-    counts = Counter(outcome.status for outcome in outcomes)
+    """Return JUnit XML, in which cases that neither passed nor failed are skipped."""
+    counts = _counts(outcomes)
     attributes = {
         "name": "onednn_py verify",
-        "tests": str(len(outcomes)),
+        "tests": str(counts["tests"]),
         "failures": str(counts["failed"]),
         "errors": "0",
-        "skipped": str(len(outcomes) - counts["passed"] - counts["failed"]),
+        "skipped": str(counts["tests"] - counts["passed"] - counts["failed"]),
         "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}",
     }
     root = ElementTree.Element("testsuites")
@@ -114,8 +102,9 @@ def to_junit(outcomes: Sequence[Outcome], command: str) -> str:
         test = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=f"{case.descriptor.operation}.{case.direction}.{case.dtype}"
-            f".{case.data_format}",
+            classname=".".join(
+                (case.descriptor.operation, case.direction, case.dtype, case.data_format)
+            ),
             name=_writable(str(case.descriptor)),
             time=f"{outcome.seconds:.3f}",
         )

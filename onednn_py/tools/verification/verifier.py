@@ -1,13 +1,13 @@
-"""Verification: a case on oneDNN, and the same on others, against a float64 reference.
+"""Compare a case's results, element for element, with a float64 reference.
 
-The inputs are benchdnn's integers, whose sums every implementation must give exactly: all
-results are compared element for element with the reference, rounded once to the type.
+The inputs are benchdnn's integers, for which every order of summation gives the same bits. All
+results must therefore equal the reference rounded once to the data type.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
-from onednn_py.problem.arrays import DTYPES
-from onednn_py.tools.benchdnn import Descriptor
+from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.filling import fill_integers
 
@@ -28,9 +26,8 @@ __all__ = [
     "STATUSES",
     "Outcome",
     "Verifier",
-    "cases_of",
     "difference",
-    "fitted",
+    "fit_to_limits",
     "native_runner",
 ]
 
@@ -39,31 +36,31 @@ Array = npt.NDArray[Any]
 STATUSES = ("passed", "skipped", "mistrusted", "unimplemented", "failed")
 COMPARABLE = ("numpy", "native")
 
-# Elements of all tensors of a case together: the float64 reference takes eight bytes for each.
+# Largest number of elements in all tensors of a case, each 8 bytes in the float64 reference.
 MOST_ELEMENTS = 2**28
 
-# Elements of a result from which benchdnn asks how many are zero.
+# benchdnn does not count the zeros of smaller results.
 FEWEST_TO_MISTRUST = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one case.
+    """The result of verifying one case.
 
     Attributes
     ----------
     case : Case
-        As it was run: perhaps with a smaller minibatch than was asked for.
+        The case as it ran, possibly with minibatch 1 instead of the requested one.
     status : str
         One of `STATUSES`.
     reason : str
-        Why it has not passed; empty if it has.
+        Why the case did not pass; empty if it did.
     implementation : str
-        What ran it for ``backend="onednn"``; empty where nothing did.
+        Implementation that ran for ``backend="onednn"``; empty if none did.
     equal : tuple of str
-        Whose results are those of the reference: some of onednn, numpy, native.
+        The compared results that equal the reference: some of onednn, numpy, native.
     notes : tuple of str
-        Comparisons that were left out, and why.
+        Omitted comparisons with their reasons.
     seconds : float
     """
 
@@ -82,17 +79,17 @@ class Verifier:
     Parameters
     ----------
     compare : sequence of {"numpy", "native"}
-        Whose results to compare with the reference besides those of ``backend="onednn"``.
+        Implementations to compare with the reference in addition to ``backend="onednn"``.
     seed : int
     max_flops : float
-        Floating-point operations beyond which a case is run with minibatch 1, or not at all.
+        Floating-point operations above which a case runs with minibatch 1 or is skipped.
 
     Raises
     ------
     AttributeValueError
-        If ``compare`` names something else.
+        If ``compare`` has another name.
     ComparisonUnavailableError
-        If it names native, and that cannot be built.
+        If ``compare`` has native, and the native program cannot be built.
     """
 
     def __init__(
@@ -104,68 +101,68 @@ class Verifier:
         self._numpy = "numpy" in compare
 
     def verify(self, case: Case) -> Outcome:
-        """Run a case and judge it.
+        """Run a case and compare its results; errors of the package become failures.
 
         Raises
         ------
         LibraryNotFoundError
-            If there is no oneDNN to verify. Any other error of the package is the outcome.
+            If no oneDNN library can be loaded.
         """
         start = time.perf_counter()
-        outcome = self._outcome(case)
+        case, reason = fit_to_limits(case, self._max_flops)
+        if reason:
+            outcome = Outcome(case, "skipped", reason)
+        else:
+            try:
+                outcome = self._compared(case)
+            except LibraryNotFoundError:
+                raise
+            except (OneDNNPyError, MemoryError) as error:
+                outcome = Outcome(case, "failed", f"{type(error).__name__}: {error}")
         return replace(outcome, seconds=time.perf_counter() - start)
 
-    def _outcome(self, asked: Case) -> Outcome:
-        case, reason = fitted(asked, self._max_flops)
-        if reason:
-            return Outcome(case, "skipped", reason)
-        try:
-            return self._judged(case)
-        except LibraryNotFoundError:
-            raise
-        except (OneDNNPyError, MemoryError) as error:
-            return Outcome(case, "failed", f"{type(error).__name__}: {error}")
-
-    def _judged(self, case: Case) -> Outcome:
+    def _compared(self, case: Case) -> Outcome:
         inputs = fill_integers(case, self._seed)
         reference = case.call([tensor.astype(np.float64) for tensor in inputs], "numpy")
-        expected = [result.astype(DTYPES[case.dtype]) for result in reference]
+        expected = [result.astype(case.numpy_dtype) for result in reference]
         plan = case.plan("onednn")
         results = plan(*inputs)
-        found = {"onednn": results if isinstance(results, tuple) else (results,)}
-        names = {"onednn": f"oneDNN ({plan.implementation})", "numpy": "NumPy"}
+        computed: dict[str, Sequence[Array]] = {
+            "onednn": results if isinstance(results, tuple) else (results,)
+        }
+        labels = {"onednn": f"oneDNN ({plan.implementation})", "numpy": "NumPy"}
         notes: tuple[str, ...] = ()
         if self._numpy:
-            found["numpy"] = case.call(inputs, "numpy")
+            computed["numpy"] = case.call(inputs, "numpy")
         if self._native is not None:
-            arrays, detail = self._native.run(case, inputs)
-            names["native"] = f"native ({detail})"
-            if arrays is None:
+            native_results, detail = self._native.run(case, inputs)
+            if native_results is None:
                 notes = (f"native: {detail}",)
             else:
-                found["native"] = tuple(arrays)
-        wrong = {who: _differences(case, arrays, expected) for who, arrays in found.items()}
-        failures = [f"{names[who]}: {text}" for who, text in wrong.items() if text]
+                computed["native"] = native_results
+                labels["native"] = f"native ({detail})"
+        wrong = {name: _differences(case, arrays, expected) for name, arrays in computed.items()}
         status, reason = "passed", ""
-        if failures:
-            status, reason = "failed", "; ".join(failures)
+        if any(wrong.values()):
+            status = "failed"
+            reason = "; ".join(f"{labels[name]}: {text}" for name, text in wrong.items() if text)
         elif plan.backend != "onednn":
             status, reason = "unimplemented", "no implementation of oneDNN, NumPy ran it"
         elif zeros := _too_many_zeros(case, expected):
             status, reason = "mistrusted", zeros
-        equal = tuple(who for who, text in wrong.items() if not text)
+        equal = tuple(name for name, text in wrong.items() if not text)
         return Outcome(case, status, reason, plan.implementation, equal, notes)
 
 
 def native_runner(compare: Sequence[str]) -> NativeRunner | None:
-    """Return what runs native if ``compare``, some of `COMPARABLE`, names it.
+    """Check names of `COMPARABLE`; return a NativeRunner if native is among them.
 
     Raises
     ------
     AttributeValueError
-        If ``compare`` names something else.
+        If there is another name.
     ComparisonUnavailableError
-        If native cannot be built.
+        If the native program cannot be built.
     """
     for name in compare:
         if name not in COMPARABLE:
@@ -175,29 +172,13 @@ def native_runner(compare: Sequence[str]) -> NativeRunner | None:
     return NativeRunner() if "native" in compare else None
 
 
-def cases_of(
-    descriptors: Iterable[Descriptor],
-    directions: Sequence[str],
-    dtypes: Sequence[str],
-    data_formats: Sequence[str],
-) -> list[Case]:
-    """Return the cases of all descriptors, those of one descriptor together."""
-    return [
-        Case(descriptor, direction, dtype, data_format)
-        for descriptor in descriptors
-        for direction in directions
-        for dtype in dtypes
-        for data_format in data_formats
-    ]
-
-
-def fitted(case: Case, max_flops: float) -> tuple[Case, str]:
-    """Return a case of at most ``max_flops``, by minibatch 1 if need be.
+def fit_to_limits(case: Case, max_flops: float) -> tuple[Case, str]:
+    """Reduce a case to minibatch 1 if it exceeds ``max_flops`` or the limit of elements.
 
     Returns
     -------
     (Case, str)
-        The text is empty, or says why even minibatch 1 is too large.
+        The text is empty, or says why the case cannot run even with minibatch 1.
     """
     if not case.descriptor.minibatch:
         return case, "no elements to compute"
@@ -211,13 +192,13 @@ def fitted(case: Case, max_flops: float) -> tuple[Case, str]:
 
 
 def difference(result: Array, expected: Array) -> str:
-    """Return how an array differs from what was expected, an empty string if it does not.
+    """Return how an array differs from the expected one; empty if they are equal.
 
-    Zeros of either sign are equal; nothing is equal to NaN.
+    Zeros of either sign are equal; NaN equals nothing.
     """
     if result.dtype != expected.dtype or result.shape != expected.shape:
         return f"{result.dtype} {result.shape}, expected {expected.dtype} {expected.shape}"
-    # ml_dtypes compares slowly; float32 holds each value of the shorter types.
+    # Comparing float32 is faster than comparing bfloat16, and as exact.
     different = ~(result.astype(np.float32) == expected.astype(np.float32))
     if not different.any():
         return ""
@@ -229,15 +210,12 @@ def difference(result: Array, expected: Array) -> str:
 
 
 def _differences(case: Case, results: Sequence[Array], expected: Sequence[Array]) -> str:
-    found = {
-        case.label(role): difference(result, wanted)
-        for role, result, wanted in zip(case.result_roles, results, expected, strict=True)
-    }
-    return "; ".join(f"{label}: {text}" for label, text in found.items() if text)
+    by_role = zip(case.result_roles, map(difference, results, expected), strict=True)
+    return "; ".join(f"{case.label(role)}: {text}" for role, text in by_role if text)
 
 
 def _too_many_zeros(case: Case, expected: Sequence[Array]) -> str:
-    """Return why benchdnn would not trust the comparison, an empty string if it would."""
+    """Return why benchdnn would not trust the comparison; empty if it would."""
     for role, array in zip(case.result_roles, expected, strict=True):
         nonzero, least = np.count_nonzero(array) / array.size, _least_nonzero(case, role)
         if array.size >= FEWEST_TO_MISTRUST and nonzero < least:
