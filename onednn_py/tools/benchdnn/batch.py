@@ -124,7 +124,7 @@ class _Reader:
             self.ignored.append(f"--{option}")
 
     def _supported_dtypes(self, value: str, path: Path) -> tuple[str, ...]:
-        """Return the data types that this package has; note the others."""
+        """Return the supported data types, and note the unsupported ones."""
         supported: dict[str, None] = {}
         for word in value.split(","):
             try:

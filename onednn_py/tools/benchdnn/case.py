@@ -104,7 +104,7 @@ class Case:
         if role == "bias":
             return (d.outputs,)
         if role == "weights":
-            # Native oneDNN divides the inner channels by the groups, whichever side they are.
+            # Transposed weights have src's channels outside; only inner channels are per group.
             outer, inner = (d.inputs, d.outputs) if d.transposed else (d.outputs, d.inputs)
             inner //= d.groups
             return (outer, inner, *d.kernel) if channels_first else (*d.kernel, inner, outer)

@@ -22,7 +22,7 @@ AXES = "dhw"
 DEFAULT_MINIBATCH = 2
 INT64_MAX = 2**63 - 1
 
-# Kernel positions of one axis up to which the operations on padding are counted one by one.
+# For larger kernels, counting the operations on padding takes too long, and flops includes them.
 COUNTED_KERNEL = 100_000
 
 _ENTRY = re.compile(r"(g|mb|[io]c|[iokspd][dhw])(-?[0-9]*)")

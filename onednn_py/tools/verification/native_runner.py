@@ -23,13 +23,7 @@ Array = npt.NDArray[Any]
 # Seconds for one case: native oneDNN hangs on some problems that this package avoids.
 TIMEOUT = 120.0
 
-DIRECTIONS = {
-    "FWD_D": "fwd",
-    "FWD_B": "fwd",
-    "BWD_D": "bwd_d",
-    "BWD_W": "bwd_w",
-    "BWD_WB": "bwd_w",
-}
+DIRECTIONS = {"FWD_D": "fwd", "FWD_B": "fwd", "BWD_D": "bwd_d", "BWD_W": "bwd_w", "BWD_WB": "bwd_w"}
 
 
 class NativeRunner:

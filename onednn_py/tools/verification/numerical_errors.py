@@ -43,7 +43,7 @@ LEAST_EXPONENT = {"f32": -126, "bf16": -126, "f16": -14}
 TOLERANCES = {"f32": (1.3e-6, 1e-5), "bf16": (1.6e-2, 1e-5), "f16": (1e-3, 1e-5)}
 
 # Tolerated error of n normal products added one after the other in float32, in units of
-# n * 2^-24. Implementations that add in this order lose up to 3.
+# n * 2^-24. The error of implementations that add in this order is up to 3 units.
 SEQUENTIAL_LOSS = 8
 
 

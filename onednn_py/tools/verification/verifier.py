@@ -21,15 +21,7 @@ from onednn_py.tools.benchdnn.filling import fill_integers
 
 from .native_runner import NativeRunner
 
-__all__ = [
-    "COMPARABLE",
-    "STATUSES",
-    "Outcome",
-    "Verifier",
-    "difference",
-    "fit_to_limits",
-    "native_runner",
-]
+__all__ = ["STATUSES", "Outcome", "Verifier", "difference", "fit_to_limits", "native_runner"]
 
 Array = npt.NDArray[Any]
 
