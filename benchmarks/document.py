@@ -1,9 +1,10 @@
-"""Writes the tables of docs/performance.md, between its markers, and the figures beside it."""
+"""Writes the tables of docs/performance.md, between its markers, and its figures."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from statistics import geometric_mean
 from types import MappingProxyType
@@ -12,46 +13,46 @@ from typing import Any
 from parts import Part
 
 from onednn_py.tools.benchmark.figures import save_ratio_figure, save_sweep_figure
-from onednn_py.tools.benchmark.report import tiny_rows
-from onednn_py.tools.benchmark.results import Group, Result, from_json, grouped
+from onednn_py.tools.benchmark.report import counted, tiny_rows
+from onednn_py.tools.benchmark.results import Result, from_json, grouped
 
 __all__ = ["THIS_MACHINE", "write_document"]
 
 MARKERS = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MACHINES = re.compile(r"(<!-- machines -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# The document's own machine, in the table that compares machines.
+# Name of the document's own machine in the table that compares machines.
 THIS_MACHINE = "above"
 
-# The results of one run of the command bench, and those of a part by what it varies.
-Content = Mapping[str, Any]
-Measured = Mapping[str, Content]
+# What one run of the command bench wrote, and the runs of a part by the value that it varies.
+Run = Mapping[str, Any]
+Runs = Mapping[str, Run]
 
 
 def write_document(
     path: Path,
     parts: Mapping[str, Part],
-    found: Mapping[str, Measured],
-    elsewhere: Mapping[str, Mapping[str, Measured]] = MappingProxyType({}),
+    measured: Mapping[str, Runs],
+    elsewhere: Mapping[str, Mapping[str, Runs]] = MappingProxyType({}),
 ) -> None:
-    """Replace what stands between the markers of the parts that were measured.
+    """Replace the text between the markers of each measured part, and draw its figure.
 
     Parameters
     ----------
     path : Path
         Figures go to a folder of its name, without the suffix.
     parts : mapping of str to Part
-    found : mapping of str to mapping
-        By part, and by the value that it varies, what the command bench wrote.
+    measured : mapping of str to Runs
+        By part.
     elsewhere : mapping of str to mapping, optional
-        The same of other machines, by their names. One table compares them; a part that the
-        document's own machine has not measured is taken from the first of them that has.
+        The same of other machines, by machine. A table compares machines; a part that the
+        document's own machine has not measured is taken from the first machine that has.
 
     Raises
     ------
     ValueError
-        If the document lacks a part's markers or those of the table that compares machines, or
-        has some of an unknown part.
+        If the document lacks the markers of a part or of the table that compares machines, or
+        has markers of an unknown part.
     """
     text = path.read_text(encoding="utf-8")
     marked = [match[2] for match in MARKERS.finditer(text)]
@@ -65,88 +66,75 @@ def write_document(
 
     def filled(match: re.Match[str]) -> str:
         before, name, after = match.groups()
-        measured = next((some[name] for some in (found, *elsewhere.values()) if name in some), None)
-        if measured is None:
+        machines = (measured, *elsewhere.values())
+        runs = next((machine[name] for machine in machines if name in machine), None)
+        if runs is None:
             return match[0]
-        lines = _section(parts[name], measured, folder)
+        lines = _section(parts[name], runs, folder)
         return before + "\n" + "\n".join(lines) + "\n\n" + after
 
     text = MARKERS.sub(filled, text)
-    rows = _machine_rows(parts, found, elsewhere)
+    rows = _machine_rows(parts, {THIS_MACHINE: measured, **elsewhere})
     if len(rows) > 1:
         table = "\n".join(_table(rows))
         text = MACHINES.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
     path.write_text(text, encoding="utf-8")
 
 
-def _section(part: Part, measured: Measured, folder: Path) -> list[str]:
+def _section(part: Part, runs: Runs, folder: Path) -> list[str]:
     """Return the lines of a part, having drawn its figure."""
-    content = next(iter(measured.values()))
+    first = next(iter(runs.values()))
+    facts = _facts(first, part.varies)
     if part.is_tiny:
-        (result,) = from_json({**content, "cases": [content["tiny"]]})
+        (result,) = from_json({**first, "cases": [first["tiny"]]})
         rows = [["", "µs", "against native", "against PyTorch"], *tiny_rows(result)]
-        return [*_machine(content), "", *_table(rows)]
+        return [facts, "", *_table(rows)]
     figure = folder / f"{part.name}.svg"
     link = f"![{part.title}]({folder.name}/{figure.name})"
     if part.varies:
-        runs = {key: from_json(run) for key, run in measured.items()}
-        save_sweep_figure(figure, runs, part.varies, part.title)
-        return [
-            *_machine(content, part.varies),
-            "",
-            *_table(_sweep_rows(part.varies, runs)),
-            "",
-            link,
-        ]
-    results = from_json(content)
+        results_by_value = {value: from_json(run) for value, run in runs.items()}
+        save_sweep_figure(figure, results_by_value, part.varies, part.title)
+        return [facts, "", *_table(_sweep_rows(part.varies, results_by_value)), "", link]
+    results = from_json(first)
     save_ratio_figure(figure, results, part.title)
-    rows = _suite_rows(results)
-    return [*_machine(content), "", *_table(rows), *_remarks(results), "", link]
+    return [facts, "", *_table(_suite_rows(results)), *_remarks(results), "", link]
 
 
-def _machine(content: Content, varies: str = "") -> list[str]:
+def _facts(run: Run, varies: str) -> str:
     """Return a line about versions and machine, without what the part itself varies."""
-    competitors = content["competitors"]
-    facts = [competitors[name] for name in ("native", "torch", "numpy") if name in competitors]
-    facts += [content["cpu"]] if content.get("cpu") else []
-    facts.append(content["cpu_isa"])
+    versions = run["competitors"]
+    facts = [versions[name] for name in ("native", "torch", "numpy") if name in versions]
+    facts += [run["cpu"]] if run.get("cpu") else []
+    facts.append(run["cpu_isa"])
     if varies != "threads":
-        threads = content["threads"]
-        facts.append(f"{threads} thread{'s' if threads > 1 else ''}")
-        facts += [f"peak {peak}" for peak in _peaks(content)]
-    return [f"{', '.join(facts)}."]
+        facts += [counted(run["threads"], "thread"), *(f"peak {peak}" for peak in _peaks(run))]
+    return f"{', '.join(facts)}."
 
 
-def _peaks(content: Content) -> list[str]:
-    peaks = content.get("peak", {}).items()
+def _peaks(run: Run) -> list[str]:
+    peaks = run.get("peak", {}).items()
     return [f"{peak / 1e9:.0f} GF/s {dtype}" for dtype, peak in peaks if peak is not None]
 
 
 def _machine_rows(
-    parts: Mapping[str, Part],
-    found: Mapping[str, Measured],
-    elsewhere: Mapping[str, Mapping[str, Measured]],
+    parts: Mapping[str, Part], machines: Mapping[str, Mapping[str, Runs]]
 ) -> list[list[str]]:
-    """Return a row for each machine that a part was measured on, of those measured on several."""
+    """Return a row for each machine of each part that several machines have measured."""
     others = ("native", "torch")
     rows = [["part", "machine", "peak", *(f"against {other}" for other in others)]]
     for name, part in parts.items():
-        contents = {THIS_MACHINE: found.get(name, {}).get("")}
-        contents |= {machine: some.get(name, {}).get("") for machine, some in elsewhere.items()}
-        measured = {machine: content for machine, content in contents.items() if content}
-        if not part.is_of_suites or len(measured) < 2:
+        runs = {
+            machine: measured[name][""]
+            for machine, measured in machines.items()
+            if part.is_of_suites and name in measured
+        }
+        if len(runs) < 2:
             continue
-        for machine, content in measured.items():
-            results = from_json(content)
-            by_other = {
-                other: [ratio for result in results if (ratio := result.ratio(other))]
-                for other in others
-            }
-            row = [part.title, machine, ", ".join(_peaks(content))]
-            for ratios in by_other.values():
-                mean = f"{geometric_mean(ratios):.2f} ({min(ratios):.2f})" if ratios else "-"
-                row.append(mean)
-            rows.append(row)
+        for machine, run in runs.items():
+            results = from_json(run)
+            ratios = ([result.ratio(other) for result in results] for other in others)
+            means = [_mean_and_worst([ratio for ratio in some if ratio]) for some in ratios]
+            rows.append([part.title, machine, ", ".join(_peaks(run)), *means])
     return rows
 
 
@@ -157,28 +145,35 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _suite_rows(results: Sequence[Result]) -> list[list[str]]:
     """Return a row a suite and one for all: geometric means, and the worst cases in brackets."""
-    kinds = list(dict.fromkeys((group.direction, group.other) for group in _groups(results)))
+    columns = list(_ratios(results))
     suites: dict[str, list[Result]] = {}
     for result in results:
         suites.setdefault(result.name.partition(":")[0], []).append(result)
-    rows = [["suite", "problems", *(f"{direction} against {other}" for direction, other in kinds)]]
-    for name, some in (*suites.items(), ("all", results)):
-        by_kind = {(group.direction, group.other): group for group in _groups(some)}
-        problems = len({result.case.descriptor for result in some})
-        rows.append([name, str(problems), *(_mean_and_worst(by_kind.get(kind)) for kind in kinds)])
+    rows = [
+        ["suite", "problems", *(f"{direction} against {other}" for direction, other in columns)]
+    ]
+    for name, members in (*suites.items(), ("all", results)):
+        ratios = _ratios(members)
+        problems = len({result.case.descriptor for result in members})
+        rows.append([name, str(problems), *(_mean_and_worst(ratios.get(key)) for key in columns)])
     return rows
 
 
-def _groups(results: Sequence[Result]) -> list[Group]:
-    return [group for group in grouped(results) if not group.note]
+def _ratios(results: Sequence[Result]) -> dict[tuple[str, str], Sequence[float]]:
+    """Return ratios by direction and competitor."""
+    return {
+        (group.category.direction, group.other): group.ratios
+        for group in grouped(results)
+        if not group.note
+    }
 
 
-def _mean_and_worst(group: Group | None) -> str:
-    return f"{group.geometric_mean:.2f} ({min(group.ratios):.2f})" if group else "-"
+def _mean_and_worst(ratios: Sequence[float] | None) -> str:
+    return f"{geometric_mean(ratios):.2f} ({min(ratios):.2f})" if ratios else "-"
 
 
 def _remarks(results: Sequence[Result]) -> Iterable[str]:
-    """Say what of the whole is no column: the worst cases' names, the same implementation."""
+    """Yield what no column of the table says, a paragraph each."""
     for group in grouped(results):
         if group.note:
             yield ""
@@ -187,9 +182,10 @@ def _remarks(results: Sequence[Result]) -> Iterable[str]:
                 f" more: {group.geometric_mean:.2f}, at worst {min(group.ratios):.2f}"
                 f" (`{group.worst.name}`)."
             )
-    speeds = [(speed, result) for result in results if (speed := _numpy_speed(result))]
+    # Native's time over that of our NumPy backend.
+    speeds = [(speed, result) for result in results if (speed := result.ratio("native", "numpy"))]
     if speeds:
-        least, slowest = min(speeds, key=lambda pair: pair[0])
+        least, slowest = min(speeds, key=itemgetter(0))
         mean = geometric_mean([speed for speed, _ in speeds])
         yield ""
         yield (
@@ -198,15 +194,9 @@ def _remarks(results: Sequence[Result]) -> Iterable[str]:
         )
     shares = [(share, result) for result in results if (share := result.peak_share) is not None]
     if shares:
-        share, result = max(shares, key=lambda pair: pair[0])
+        share, result = max(shares, key=itemgetter(0))
         yield ""
         yield f"Nearest to the peak: {share:.0%} (`{result.name}`, {result.case.direction})."
-
-
-def _numpy_speed(result: Result) -> float | None:
-    """Return native's time over that of our NumPy backend, None if either was not timed."""
-    numpy, native = result.ratio("numpy"), result.ratio("native")
-    return native / numpy if numpy and native else None
 
 
 def _sweep_rows(varies: str, runs: Mapping[str, Sequence[Result]]) -> list[list[str]]:
@@ -220,16 +210,16 @@ def _sweep_rows(varies: str, runs: Mapping[str, Sequence[Result]]) -> list[list[
         heading += [f"{name} {direction}, GF/s" for name in names]
         heading += [f"{direction} against {other}" for other in others]
     rows = [heading]
-    for key, results in runs.items():
-        row = [key]
+    for value, results in runs.items():
+        rates = {(result.name, result.case.direction): result.rate for result in results}
+        ratios = _ratios(results)
+        row = [value]
         for direction in directions:
-            some = [result for result in results if result.case.direction == direction]
-            rates = {result.name: result.rate for result in some}
-            row += [f"{rate / 1e9:.0f}" if (rate := rates.get(name)) else "-" for name in names]
-            by_other = {group.other: group for group in _groups(some)}
-            row += [
-                f"{by_other[other].geometric_mean:.2f}" if other in by_other else "-"
-                for other in others
-            ]
+            for name in names:
+                rate = rates.get((name, direction))
+                row.append(f"{rate / 1e9:.0f}" if rate else "-")
+            for other in others:
+                found = ratios.get((direction, other))
+                row.append(f"{geometric_mean(found):.2f}" if found else "-")
         rows.append(row)
     return rows

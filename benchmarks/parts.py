@@ -1,4 +1,4 @@
-"""What docs/performance.md reports: parts, each measured by itself in some minutes."""
+"""The parts of docs/performance.md; each is measured by itself, in some minutes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["PARTS", "Part"]
 # Seconds for each competitor and problem: six suites in two directions are 206 cases.
 BUDGET = 0.12
 
-EVERYTHING = "--suite=resnet50,mobilenet,unet,unet3d,wavenet,dcgan"
+ALL_SUITES = "--suite=resnet50,mobilenet,unet,unet3d,wavenet,dcgan"
 
-TWO_DIMENSIONS = "--suite=resnet50,mobilenet,unet,dcgan"
+SUITES_2D = "--suite=resnet50,mobilenet,unet,dcgan"
 
-# Without the two U-Nets and WaveNet, which take as long as all others together.
-SMALLER_TYPES = "--suite=resnet50,mobilenet,dcgan"
+# Without the two U-Nets and WaveNet, which take as long as the other suites together.
+SHORT_SUITES = "--suite=resnet50,mobilenet,dcgan"
 
 # PyTorch takes seconds for the larger problems in float16.
-FLOAT16 = (SMALLER_TYPES, "--mb=4")
+FLOAT16 = (SHORT_SUITES, "--mb=4")
 
-# One long kernel and one long sum over channels, for what changes with batch, threads and size.
-TWO = ('ic64ih56oc64kh3ph1n"3x3"', 'ic256ih56oc64kh1n"1x1"')
-TWO_OF_A_SIZE = ('ic64ih{0}oc64kh3ph1n"3x3"', 'ic256ih{0}oc64kh1n"1x1"')
+# A large kernel and a long sum over channels, for the sweeps of minibatch, threads and size.
+SWEPT = ('ic64ih56oc64kh3ph1n"3x3"', 'ic256ih56oc64kh1n"1x1"')
+SWEPT_BY_SIZE = ('ic64ih{0}oc64kh3ph1n"3x3"', 'ic256ih{0}oc64kh1n"1x1"')
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Part:
     name : str
     title : str
     runs : dict of str to tuple of str
-        Options of the command bench, by the value that the part varies; one empty key where
+        Options of the command bench, by the value that the part varies; under an empty key if
         it varies nothing.
     varies : str
-        What the keys are; empty if it varies nothing.
+        Name of what the part varies; may be empty.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def is_of_suites(self) -> bool:
-        """Whether it is one run of suites, whose means say something by themselves."""
+        """Whether the part is one run of suites, whose means can be compared across machines."""
         return not self.is_tiny and not self.varies
 
 
@@ -81,9 +81,9 @@ _ALL = [
     *(
         _suites(dtype, data_format, effort, *problems)
         for dtype, data_format, problems in (
-            ("f32", "NCX", (EVERYTHING,)),
-            ("f32", "NXC", (EVERYTHING,)),
-            ("bf16", "NCX", (SMALLER_TYPES,)),
+            ("f32", "NCX", (ALL_SUITES,)),
+            ("f32", "NXC", (ALL_SUITES,)),
+            ("bf16", "NCX", (SHORT_SUITES,)),
             ("f16", "NCX", FLOAT16),
         )
         for effort in ("heuristic", "measure")
@@ -93,7 +93,7 @@ _ALL = [
         "f32, NCX, against our own NumPy backend",
         {
             "": (
-                *(TWO_DIMENSIONS, "--format=NCX", "--compare=native,numpy"),
+                *(SUITES_2D, "--format=NCX", "--compare=native,numpy"),
                 f"--budget={BUDGET}",
             )
         },
@@ -101,18 +101,18 @@ _ALL = [
     _sweep(
         "batch",
         "minibatch",
-        {str(mb): (f"--mb={mb}", "--conv", *TWO) for mb in (1, 2, 4, 8, 16, 32)},
+        {str(mb): (f"--mb={mb}", "--conv", *SWEPT) for mb in (1, 2, 4, 8, 16, 32)},
     ),
     _sweep(
         "threads",
         "threads",
-        {str(n): (f"--threads={n}", "--mb=16", "--conv", *TWO) for n in _threads()},
+        {str(n): (f"--threads={n}", "--mb=16", "--conv", *SWEPT) for n in _threads()},
     ),
     _sweep(
         "size",
         "height and width",
         {
-            str(size): ("--mb=16", "--conv", *(text.format(size) for text in TWO_OF_A_SIZE))
+            str(size): ("--mb=16", "--conv", *(text.format(size) for text in SWEPT_BY_SIZE))
             for size in (7, 14, 28, 56, 112)
         },
     ),

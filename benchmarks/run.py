@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Measures what docs/performance.md reports, part by part, and writes its tables and figures.
+"""Measures the parts of docs/performance.md, and writes its tables and figures.
 
 usage: benchmarks/run.py [--part NAME ...] [--machine NAME] [--again] [--document] [--list]
 
-A part leaves its times in benchmarks/results/NAME.json; what is there is not measured again, so
-that a long run may be interrupted. Those of another machine than the document's own go to a folder
-of its name, for the table that compares machines. The document is written from these files alone.
+A part's times are kept in benchmarks/results/NAME.json and not measured again, so that a long run
+may be interrupted. Times of another machine than the document's own go to a folder of its name,
+for the table that compares machines. The document is written from these files alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from onednn_py.cli import main as onednn_py
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
-# What says where files lie on this machine.
+# Keys of the command bench whose values hold paths of this machine.
 LOCAL = ("library",)
 
 
@@ -74,26 +74,26 @@ def _machine(text: str) -> str:
 
 
 def _measured(part: Part, machine: str = "") -> dict[str, Any]:
-    """Return what the command bench wrote, by the value that the part varies."""
+    """Return the part's runs, as the command bench wrote them, by the value that it varies."""
     path = RESULTS / machine / f"{part.name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _all_measured(machine: str = "") -> dict[str, Any]:
-    return {part.name: found for part in PARTS.values() if (found := _measured(part, machine))}
+    return {part.name: runs for part in PARTS.values() if (runs := _measured(part, machine))}
 
 
 def _measure(part: Part, machine: str, *, again: bool) -> bool:
-    """Run what is missing, writing after every run; return whether all of it succeeded."""
-    found = {} if again else _measured(part, machine)
+    """Run what is missing, writing after every run; return whether all runs succeeded."""
+    runs = {} if again else _measured(part, machine)
     succeeded = True
-    for key, options in part.runs.items():
-        if key in found:
+    for value, options in part.runs.items():
+        if value in runs:
             continue
-        print(f"== {part.title}{f' {key}' if key else ''}", flush=True)
+        print(f"== {part.title}{f' {value}' if value else ''}", flush=True)
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "found.json")
+            path = Path(folder, "times.json")
             status = onednn_py(["bench", *options, f"--json={path}"])
             if status == 130:
                 sys.exit(status)
@@ -101,8 +101,8 @@ def _measure(part: Part, machine: str, *, again: bool) -> bool:
                 return False
             content = json.loads(path.read_text(encoding="utf-8"))
         succeeded &= status == 0
-        found[key] = {name: value for name, value in content.items() if name not in LOCAL}
-        text = json.dumps(found, indent=1) + "\n"
+        runs[value] = {name: fact for name, fact in content.items() if name not in LOCAL}
+        text = json.dumps(runs, indent=1) + "\n"
         (RESULTS / machine / f"{part.name}.json").write_text(text, encoding="utf-8")
         print(f"{time.monotonic() - start:.0f} s", flush=True)
     return succeeded

@@ -1,4 +1,4 @@
-"""The command ``bench``: the public functions against native oneDNN, PyTorch and NumPy."""
+"""The command ``bench``: times the public functions, native oneDNN, PyTorch and NumPy."""
 
 from __future__ import annotations
 
@@ -11,47 +11,36 @@ from typing import Any
 from onednn_py.api.info import get_num_threads, info
 from onednn_py.config import EFFORTS
 from onednn_py.errors import AttributeValueError
-from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.contestants import OTHERS, contestants
+from onednn_py.tools.benchmark.competitors import OTHERS, started_competitors
 from onednn_py.tools.benchmark.figures import save_ratio_figure
 from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
+from onednn_py.tools.benchmark.measurement import Benchmark
 from onednn_py.tools.benchmark.report import (
     CaseTable,
-    fault_lines,
+    counted,
+    failure_lines,
     gap_lines,
     group_lines,
     tiny_lines,
 )
 from onednn_py.tools.benchmark.results import Result, grouped, to_json
-from onednn_py.tools.benchmark.rounds import Benchmark
+from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, default_problems
 from onednn_py.tools.extras import require
 
 from .outputs import check_writable, picture, write_json
 from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
 from .screen import Screen
 
-__all__ = ["DEFAULT_DIRECTIONS", "add_parser", "default_problems", "run"]
+__all__ = ["TINY", "add_parser", "run"]
 
-DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
 DEFAULT_BUDGET = 0.5
 
-# What others may take of the machine without a word about it.
+# Cores that other processes may keep busy without a warning.
 MOST_BUSY_CORES = 0.2
 
-# What runs without a problem on the command line: one of each kind that networks are made of.
-CONVOLUTIONS = (
-    'mb16ic3ih224oc64kh7sh2ph3n"first_layer"',
-    'mb16ic64ih56oc64kh3ph1n"3x3"',
-    'mb16ic256ih56oc64kh1n"1x1"',
-    'mb16ic256ih28oc256kh3sh2ph1n"3x3_stride"',
-    'mb16g128ic128ih56oc128kh3ph1n"depthwise"',
-    'mb4ic32iw16000oc64kw2dw15n"1d_dilated"',
-    'mb1ic64id24oc64kd3pd1n"3d"',
-)
-TRANSPOSED = ('mb16ic256ih16oc128kh4sh2ph1n"upsampling"',)
-
-# NumPy has nothing to show here; native is the least that a call can take.
+# NumPy's overhead is its own; native is the least that a call can take.
 TINY_OTHERS = ("native", "torch")
 TINY = Case(parse_descriptor('mb1ic8ih8oc8kh3ph1n"tiny"'), "BWD_D", "f32", "NCX")
 
@@ -121,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     OneDNNPyError
-        Where an option is wrong, or a competitor that was asked for cannot run.
+        Where an option is wrong, or a competitor that --compare names cannot run.
     """
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "bench")
@@ -134,24 +123,23 @@ def run(arguments: argparse.Namespace) -> int:
         screen.say(f"other processes keep {busy:.1f} cores busy: the times will be disturbed")
     results: list[Result] = []
     tiny: list[Result] = []
-    # What was measured until an interrupt is reported as well.
+    # Results that precede an interrupt are reported as well.
     with suppress(KeyboardInterrupt):
         if cases:
             names = ("ours", *_others(arguments, OTHERS))
-            with _started(arguments, content, screen, names) as benchmark:
-                table = CaseTable(cases, benchmark.names[1:])
+            with _benchmark(arguments, content, screen, names) as benchmark:
+                table = CaseTable(cases, list(benchmark.versions)[1:])
                 screen.say(table.heading())
                 for case in screen.tracked(cases):
                     results.append(benchmark.measure(case))
-                    for line in (table.line(results[-1]), *fault_lines(results[-1])):
+                    for line in (table.line(results[-1]), *failure_lines(results[-1])):
                         screen.say(line)
         if arguments.tiny:
             names = ("ours", "plan", *_others(arguments, TINY_OTHERS))
-            with _started(arguments, content, screen, names) as benchmark:
+            with _benchmark(arguments, content, screen, names) as benchmark:
                 tiny.append(benchmark.measure(TINY))
-    complete = len(results) == len(cases) and len(tiny) == arguments.tiny
     _report(arguments, content, screen, results, tiny)
-    if not complete:
+    if len(results) < len(cases) or len(tiny) < arguments.tiny:
         screen.say(f"interrupted, {len(cases) - len(results)} problems were left")
         return 130
     return 0 if all(result.as_expected for result in (*results, *tiny)) else 1
@@ -161,22 +149,17 @@ def _cases(arguments: argparse.Namespace, screen: Screen) -> list[Case]:
     if arguments.tiny and not arguments.sources:
         return []
     cases, notes = selected_cases(arguments, default_problems(), DEFAULT_DIRECTIONS)
+    notes += [
+        f"left out, with nothing to compute: {case.descriptor}"
+        for case in cases
+        if not case.descriptor.minibatch
+    ]
     for note in notes:
         screen.say(note)
-    empty = [case for case in cases if not case.descriptor.minibatch]
-    for case in empty:
-        screen.say(f"left out, with nothing to compute: {case.descriptor}")
-    if len(empty) == len(cases):
+    cases = [case for case in cases if case.descriptor.minibatch]
+    if not cases:
         raise AttributeValueError("no problem to time")
-    return [case for case in cases if case not in empty]
-
-
-def default_problems() -> list[Descriptor]:
-    """Return what is timed where the command line names no problem."""
-    return [
-        *(parse_descriptor(text) for text in CONVOLUTIONS),
-        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
-    ]
+    return cases
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -194,31 +177,31 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _title(content: Mapping[str, Any]) -> str:
     library = f"oneDNN {content['version']} for {content['cpu_isa']}"
-    threads = f"{content['threads']} thread{'s' if content['threads'] > 1 else ''}"
+    threads = counted(content["threads"], "thread")
     return f"{library if content['version'] else 'NumPy'}, {threads}, effort {content['effort']}"
 
 
 def _others(arguments: argparse.Namespace, possible: Sequence[str]) -> list[str]:
-    asked = arguments.compare
-    return [name for name in possible if asked is None or name in asked]
+    chosen = arguments.compare
+    return [name for name in possible if chosen is None or name in chosen]
 
 
 @contextmanager
-def _started(
+def _benchmark(
     arguments: argparse.Namespace,
     content: dict[str, Any],
     screen: Screen,
     names: Sequence[str],
 ) -> Iterator[Benchmark]:
-    """Start the competitors; note their versions and the machine's peak for the JSON."""
-    # Who was asked for by name must be there.
+    """Start the competitors; add their versions and the machine's peak to the JSON's content."""
+    # A competitor that --compare names must be able to run.
     optional = OTHERS if arguments.compare is None else ()
-    with contestants(
+    with started_competitors(
         names, optional=optional, threads=content["threads"], effort=arguments.effort
-    ) as (found, missing):
+    ) as (competitors, missing):
         for note in missing:
             screen.say(note)
-        benchmark = Benchmark(found, budget=arguments.budget)
+        benchmark = Benchmark(competitors, budget=arguments.budget)
         content["competitors"] = {**content.get("competitors", {}), **benchmark.versions}
         yield benchmark
         content["peak"] = {**content.get("peak", {}), **benchmark.peaks}
@@ -233,13 +216,13 @@ def _report(
 ) -> None:
     lines = [*group_lines(grouped(results)), *gap_lines(results)]
     for result in tiny:
-        lines += [*tiny_lines(result), *fault_lines(result)]
+        lines += [*tiny_lines(result), *failure_lines(result)]
     for line in lines:
         screen.say(line)
-    found = {**content, **to_json(results)}
+    content = {**content, **to_json(results)}
     if tiny:
-        found["tiny"] = to_json(tiny)["cases"][0]
-    write_json(arguments.json, found)
+        content["tiny"] = to_json(tiny)["cases"][0]
+    write_json(arguments.json, content)
     if arguments.plot is not None:
         if grouped(results):
             save_ratio_figure(arguments.plot, results, _title(content))

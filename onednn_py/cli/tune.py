@@ -1,4 +1,4 @@
-"""The command ``tune``: measure problems in advance, and keep what was learned as wisdom."""
+"""The command ``tune``: measures problems in advance, and saves the choices as wisdom."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from onednn_py.dispatch.planner import (
 )
 from onednn_py.errors import AttributeValueError, OneDNNError
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.report import CaseColumn
+from onednn_py.tools.benchmark.case_fields import case_fields
+from onednn_py.tools.benchmark.report import CaseColumn, counted
+from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, default_problems
 from onednn_py.wisdom.files import read
 
-from .bench import DEFAULT_DIRECTIONS, default_problems
 from .outputs import check_writable, write_json
 from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
 
-# What an interrupt may lose, were it to come while the file is written.
+# Measurements that are lost at most, whatever ends the process.
 PROBLEMS_BETWEEN_SAVES = 5
 
 MEASURED, KNOWN, NUMPY, FAILED = "measured", "known", "numpy", "failed"
@@ -52,19 +53,21 @@ EPILOG = """examples:
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What came of a problem.
+class Outcome:
+    """The outcome of tuning one case.
 
     Attributes
     ----------
     case : Case
     status : str
-        ``"measured"``, ``"known"`` already, ``"numpy"`` runs it, or ``"failed"``.
+        ``"measured"``, ``"known"`` (from wisdom), ``"numpy"`` (oneDNN does not run it), or
+        ``"failed"``.
     detail : str
         The choice, or the reason why there is none.
     heuristic_microseconds, microseconds : float or None
+        Of the choice without measuring, and of the fastest one.
     timings : tuple of (str, float)
-        The ways that were measured, in microseconds.
+        The choices that were measured, and their times in microseconds.
     """
 
     case: Case
@@ -132,24 +135,24 @@ def run(arguments: argparse.Namespace) -> int:
         raise AttributeValueError("no problem to measure")
     check_writable((arguments.json,))
     runtime()
-    found: list[Tuned] = []
+    outcomes: list[Outcome] = []
     with nullcontext() if arguments.threads is None else num_threads(arguments.threads):
-        path = _prepared(arguments.output)
+        path = _checked_output(arguments.output)
         screen.say(str(machine_here()))
-        # What was measured until an interrupt is kept and reported as well.
+        # Outcomes that precede an interrupt are saved and reported as well.
         with suppress(KeyboardInterrupt):
-            _tune(cases, arguments, path, screen, found)
+            _tune(cases, arguments, path, screen, outcomes)
         _save(path)
-        _report(arguments, path, screen, found)
-    if len(found) < len(cases):
-        screen.say(f"interrupted, {len(cases) - len(found)} problems were left")
+        _report(arguments, path, screen, outcomes)
+    if len(outcomes) < len(cases):
+        screen.say(f"interrupted, {len(cases) - len(outcomes)} problems were left")
         return 130
-    statuses = {tuned.status for tuned in found}
+    statuses = {outcome.status for outcome in outcomes}
     return 0 if FAILED not in statuses and statuses & {MEASURED, KNOWN} else 1
 
 
-def _prepared(output: Path | None) -> Path:
-    """Return the file to save to, found to be writable before a long run."""
+def _checked_output(output: Path | None) -> Path:
+    """Return the file to save to, after reading and writing it once, before a long run."""
     path = wisdom.default_path() if output is None else output
     if path is None:
         raise AttributeValueError(
@@ -157,12 +160,12 @@ def _prepared(output: Path | None) -> Path:
         )
     try:
         if path.exists():
-            # What is no wisdom is refused here rather than moved aside by saving.
+            # Saving would move a file that holds no wisdom aside; reading refuses it.
             read(path)
         if output is None:
             path.parent.mkdir(parents=True, exist_ok=True)
         elif path.exists():
-            # The default file is read by itself.
+            # Planning reads the default file by itself.
             wisdom.load(path)
     except OSError as error:
         raise AttributeValueError(f"{path}: cannot be read: {error}") from None
@@ -182,74 +185,67 @@ def _tune(
     arguments: argparse.Namespace,
     path: Path,
     screen: Screen,
-    found: list[Tuned],
+    outcomes: list[Outcome],
 ) -> None:
+    """Tune the cases, and append their outcomes to the list."""
     column = CaseColumn(cases)
     screen.say(f"{column.heading()}  heuristic µs    best µs   gain  choice")
     unsaved = 0
     for case in screen.tracked(cases):
-        found.append(_tuned(case, arguments.budget, again=arguments.again))
-        screen.say(f"{column.cell(case)}  {_line(found[-1])}")
-        unsaved += found[-1].status == MEASURED
+        outcome = _tune_case(case, arguments.budget, again=arguments.again)
+        outcomes.append(outcome)
+        screen.say(f"{column.cell(case)}  {_line(outcome)}")
+        unsaved += outcome.status == MEASURED
         if unsaved == PROBLEMS_BETWEEN_SAVES:
             _save(path)
             unsaved = 0
 
 
-def _tuned(case: Case, budget: float, *, again: bool) -> Tuned:
+def _tune_case(case: Case, budget: float, *, again: bool) -> Outcome:
     problem = case.problem()
-    reason = unfit(problem)
-    if reason:
-        return Tuned(case, NUMPY, reason)
-    before = None if again else known(problem)
-    if before is not None:
-        choice, entry = before
-        return Tuned(
-            case, KNOWN, described(choice), entry.heuristic_microseconds, entry.microseconds
-        )
+    if reason := unfit(problem):
+        return Outcome(case, NUMPY, reason)
+    if not again and (found := known(problem)):
+        choice, entry = found
+        times = (entry.heuristic_microseconds, entry.microseconds)
+        return Outcome(case, KNOWN, described(choice), *times)
     try:
         measured = measure_problem(problem, budget)
     except OneDNNError as error:
         if error.status == "unimplemented":
-            return Tuned(case, NUMPY, NO_IMPLEMENTATION)
-        return Tuned(case, FAILED, str(error))
+            return Outcome(case, NUMPY, NO_IMPLEMENTATION)
+        return Outcome(case, FAILED, str(error))
     except MemoryError as error:
-        return Tuned(case, FAILED, f"not enough memory: {error}")
-    return Tuned(
-        case,
-        MEASURED,
-        described(measured.plan.choice),
-        measured.heuristic_microseconds,
-        measured.microseconds,
-        measured.timings,
-    )
+        return Outcome(case, FAILED, f"not enough memory: {error}")
+    detail = described(measured.plan.choice)
+    times = (measured.heuristic_microseconds, measured.microseconds)
+    return Outcome(case, MEASURED, detail, *times, measured.timings)
 
 
-def _line(tuned: Tuned) -> str:
-    if tuned.gain is None:
-        label = "runs on NumPy" if tuned.status == NUMPY else tuned.status
-        return f"{label}: {tuned.detail}"
-    times = f"{tuned.heuristic_microseconds:12.1f}  {tuned.microseconds:9.1f}  {tuned.gain:5.2f}"
-    note = " (known already)" if tuned.status == KNOWN else ""
-    return f"{times}  {tuned.detail}{note}"
+def _line(outcome: Outcome) -> str:
+    if outcome.gain is None:
+        label = "runs on NumPy" if outcome.status == NUMPY else outcome.status
+        return f"{label}: {outcome.detail}"
+    times = f"{outcome.heuristic_microseconds:12.1f}  {outcome.microseconds:9.1f}"
+    note = " (known already)" if outcome.status == KNOWN else ""
+    return f"{times}  {outcome.gain:5.2f}  {outcome.detail}{note}"
 
 
 def _report(
-    arguments: argparse.Namespace, path: Path, screen: Screen, found: Sequence[Tuned]
+    arguments: argparse.Namespace, path: Path, screen: Screen, outcomes: Sequence[Outcome]
 ) -> None:
-    gains = [tuned.gain for tuned in found if tuned.status == MEASURED and tuned.gain is not None]
+    gains = [outcome.gain for outcome in outcomes if outcome.status == MEASURED and outcome.gain]
     kept = sum(gain == 1 for gain in gains)
     mean = geometric_mean(gains) if gains else None
-    counts = Counter(tuned.status for tuned in found)
+    counts = Counter(outcome.status for outcome in outcomes)
     if mean is not None:
         screen.say(
-            f"{_counted(len(gains), 'problem')} measured: {mean:.2f} times as fast on the geometric"
+            f"{counted(len(gains), 'problem')} measured: {mean:.2f} times as fast on the geometric"
             f" mean, {kept} kept the heuristic choice"
         )
-    others = {KNOWN: "known already", NUMPY: "on NumPy", FAILED: "failed"}
-    for status, label in others.items():
+    for status, label in ((KNOWN, "known already"), (NUMPY, "on NumPy"), (FAILED, "failed")):
         if counts[status]:
-            screen.say(f"{_counted(counts[status], 'problem')} {label}")
+            screen.say(f"{counted(counts[status], 'problem')} {label}")
     screen.say(f"saved in {path}")
     content = {
         "machine": str(machine_here()),
@@ -258,28 +254,18 @@ def _report(
         **{status: counts[status] for status in (MEASURED, KNOWN, NUMPY, FAILED)},
         "kept_heuristic": kept,
         "geometric_mean": mean,
-        "cases": [_case(tuned) for tuned in found],
+        "cases": [_as_json(outcome) for outcome in outcomes],
     }
     write_json(arguments.json, content)
 
 
-def _case(tuned: Tuned) -> dict[str, Any]:
-    case = tuned.case
+def _as_json(outcome: Outcome) -> dict[str, Any]:
     return {
-        "operation": case.descriptor.operation,
-        "descriptor": str(case.descriptor),
-        "name": case.descriptor.name,
-        "direction": case.direction,
-        "dtype": case.dtype,
-        "format": case.data_format,
-        "status": tuned.status,
-        "detail": tuned.detail,
-        "heuristic_microseconds": tuned.heuristic_microseconds,
-        "microseconds": tuned.microseconds,
-        "gain": tuned.gain,
-        "timings": [{"choice": name, "microseconds": time} for name, time in tuned.timings],
+        **case_fields(outcome.case),
+        "status": outcome.status,
+        "detail": outcome.detail,
+        "heuristic_microseconds": outcome.heuristic_microseconds,
+        "microseconds": outcome.microseconds,
+        "gain": outcome.gain,
+        "timings": [{"choice": name, "microseconds": time} for name, time in outcome.timings],
     }
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"

@@ -1,4 +1,4 @@
-"""The command ``wisdom``: what measuring has learned, shown, carried to other files, forgotten."""
+"""The command ``wisdom``: shows, copies and deletes the choices that measuring has found."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from onednn_py import wisdom
 from onednn_py.dispatch.planner import machine_here
 from onednn_py.errors import AttributeValueError, OneDNNPyError
+from onednn_py.tools.benchmark.report import aligned, counted
 from onednn_py.wisdom import Entry, Machine
 from onednn_py.wisdom.files import Contents, merge_into, read
 
@@ -59,17 +60,19 @@ def _show(arguments: argparse.Namespace) -> None:
     path = arguments.file or _default_file()
     contents = _read(path, may_be_missing=arguments.file is None)
     here = machine_here()
-    mine = {problem: entry for (one, problem), entry in contents.entries.items() if one == here}
+    entries = {
+        problem: entry for (machine, problem), entry in contents.entries.items() if machine == here
+    }
     others = Counter(machine for machine, _ in contents.entries if machine != here)
     if arguments.json:
-        _print_json(path, here, mine, others)
+        _print_json(path, here, entries, others)
         return
     print(path)
-    print(f"{here or 'no oneDNN library'}: {_counted(len(mine), 'problem')}")
-    for line in _table(mine):
-        print(line)
+    print(f"{here or 'no oneDNN library'}: {counted(len(entries), 'problem')}")
+    for line in _table(entries):
+        print(f"  {line}")
     for machine, count in others.items():
-        print(f"for {machine}: {_counted(count, 'problem')}")
+        print(f"for {machine}: {counted(count, 'problem')}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -93,7 +96,7 @@ def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
         facts = {"path": str(target), "added": len(entries), "for_here": count, "entries": total}
         print(json.dumps(facts, indent=2))
     else:
-        print(f"{target}: {_counted(len(entries), 'problem')} added, {count} of them for here")
+        print(f"{target}: {counted(len(entries), 'problem')} added, {count} of them for here")
 
 
 def _forget(arguments: argparse.Namespace) -> None:
@@ -104,7 +107,7 @@ def _forget(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"path": str(path), "forgotten": count}, indent=2))
     else:
-        print(f"{path}: {_counted(count, 'problem')} forgotten")
+        print(f"{path}: {counted(count, 'problem')} forgotten")
 
 
 def _default_file() -> Path:
@@ -124,7 +127,7 @@ def _read(path: Path, *, may_be_missing: bool = False) -> Contents:
 
 
 def _print_json(
-    path: Path, here: Machine | None, mine: Mapping[str, Entry], others: Mapping[Machine, int]
+    path: Path, here: Machine | None, entries: Mapping[str, Entry], others: Mapping[Machine, int]
 ) -> None:
     facts = {
         "path": str(path),
@@ -137,7 +140,7 @@ def _print_json(
                 "heuristic_microseconds": entry.heuristic_microseconds,
                 "gain": entry.gain,
             }
-            for problem, entry in sorted(mine.items())
+            for problem, entry in sorted(entries.items())
         ],
         "others": [{**_fields(machine), "entries": count} for machine, count in others.items()],
     }
@@ -148,11 +151,8 @@ def _fields(machine: Machine) -> dict[str, Any]:
     return {name: getattr(machine, name) for name in ("version", "hash", "cpu_isa", "threads")}
 
 
-def _table(entries: Mapping[str, Entry]) -> Iterator[str]:
-    if not entries:
-        return
-    heads = ("microseconds", "heuristic", "gain", "problem", "choice")
-    rows = [heads] + [
+def _table(entries: Mapping[str, Entry]) -> list[str]:
+    rows = [
         (
             f"{entry.microseconds:.1f}",
             f"{entry.heuristic_microseconds:.1f}",
@@ -162,19 +162,13 @@ def _table(entries: Mapping[str, Entry]) -> Iterator[str]:
         )
         for problem, entry in sorted(entries.items())
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        numbers = "  ".join(f"{row[column]:>{widths[column]}}" for column in range(3))
-        yield f"  {numbers}  {row[3]:{widths[3]}}  {row[4]}"
+    heading = ("microseconds", "heuristic", "gain", "problem", "choice")
+    return aligned([heading, *rows], numbers=3) if rows else []
 
 
 def _choice(choice: Mapping[str, Any]) -> str:
-    """Write a choice in one line: texts as they are, all else as JSON."""
+    """Write a choice in one line: strings as they are, other values as JSON."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
         for name, value in choice.items()
     )
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

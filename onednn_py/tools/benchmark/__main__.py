@@ -1,13 +1,13 @@
-"""A worker process: ``python -m onednn_py.tools.benchmark COMPETITOR``, driven over pipes."""
+"""A worker process: ``python -m onednn_py.tools.benchmark RUNNER``, driven over pipes."""
 
 import os
 import sys
 
-from .competitors import COMPETITORS
+from .runners import RUNNERS
 from .worker import serve
 
 if __name__ == "__main__":
     # Whatever a library prints goes to the standard error, not among the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serve(COMPETITORS[sys.argv[1]], sys.stdin, answers)
+    serve(RUNNERS[sys.argv[1]], sys.stdin, answers)

@@ -1,99 +1,130 @@
-"""Who can be timed from Python: the package in two ways, its NumPy backend, and PyTorch."""
+"""The competitors of a benchmark: each a worker process, started here, and how to ask it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from onednn_py import api as ops
-from onednn_py.api.info import package_version
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.errors import OneDNNPyError
 from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.native_programs import case_line, known_defect, native_program
+from onednn_py.tools.verification.native_runner import native_tokens
 
-from . import torch_calls
+from .case_fields import case_fields
+from .worker_process import WorkerFailure, WorkerProcess, worker_environment
 
-__all__ = ["COMPETITORS", "Competitor", "random_inputs"]
+__all__ = ["OTHERS", "Competitor", "CompetitorUnavailableError", "started_competitors"]
 
-Array = npt.NDArray[Any]
-Call = Callable[[], object]
+# What the package can be compared with.
+OTHERS = ("native", "torch", "numpy")
 
-# Normal numbers repeat after so many elements, a prime, so that filling takes no longer than
-# what is timed.
-PERIOD = 1_000_003
+# Seconds for one request. Measuring a plan takes many times a call.
+TIMEOUT = 300.0
 
-# Attributes that a person writes as one integer where all axes are alike.
-PER_AXIS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
+INSTALL_TORCH = "pip install torch (PyTorch for the CPU alone), or leave torch out of --compare"
+
+
+class CompetitorUnavailableError(OneDNNPyError):
+    """A competitor cannot run here; the message says why and what helps."""
+
+
+def _fields_as_json(case: Case) -> str:
+    return json.dumps(case_fields(case))
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """Something that can be timed.
+    """A worker process that takes part in a benchmark.
 
     Attributes
     ----------
-    version : callable
-        Returns its name and version; raises ImportError where it is not installed.
-    prepared : callable
-        Takes a case and its inputs; returns a call that computes the results, and what names
-        the implementation once the call has been made.
+    name : str
+    process : WorkerProcess
+    version : str
+        Name and version of what the process runs.
+    request : callable
+        Writes a case as the process reads it.
+    defect : callable
+        Says why a case must not be run; empty if it may.
     """
 
-    version: Callable[[], str]
-    prepared: Callable[[Case, list[Array]], tuple[Call, Callable[[], str]]]
+    name: str
+    process: WorkerProcess
+    version: str
+    request: Callable[[Case], str] = _fields_as_json
+    defect: Callable[[Case], str] = lambda case: ""
 
 
-def random_inputs(case: Case) -> list[Array]:
-    """Return normal numbers for the inputs, in the order and the dtype of the case."""
-    block = np.random.default_rng(0).standard_normal(PERIOD, dtype=np.float32)
-    return [
-        np.resize(block, case.shape(role)).astype(DTYPES[case.dtype]) for role in case.input_roles
-    ]
+@contextmanager
+def started_competitors(
+    names: Sequence[str], *, optional: Sequence[str] = (), threads: int, effort: str
+) -> Iterator[tuple[list[Competitor], list[str]]]:
+    """Start the competitors' processes, and end them at the end of the ``with`` block.
+
+    Parameters
+    ----------
+    names : sequence of {"ours", "plan", "native", "torch", "numpy"}
+    optional : sequence of str
+        Names of competitors that may be missing.
+    threads : int
+    effort : {"heuristic", "measure"}
+        Of the package's plans.
+
+    Yields
+    ------
+    list of Competitor
+        In the order of the names.
+    list of str
+        Why optional competitors are missing.
+
+    Raises
+    ------
+    CompetitorUnavailableError
+        Where a required competitor cannot run: no compiler, no headers, no PyTorch.
+    """
+    competitors, missing = [], []
+    with ExitStack() as stack:
+        for name in names:
+            try:
+                competitor = _start(name, threads, effort)
+            except CompetitorUnavailableError as error:
+                if name not in optional:
+                    raise
+                missing.append(f"without {error}")
+            else:
+                stack.callback(competitor.process.close)
+                competitors.append(competitor)
+        yield competitors, missing
 
 
-def _own_version() -> str:
-    return f"onednn_py {package_version()}"
+def _start(name: str, threads: int, effort: str) -> Competitor:
+    if name == "native":
+        try:
+            command = [str(native_program("timing"))]
+        except OneDNNPyError as error:
+            raise CompetitorUnavailableError(f"native: {error}") from None
+    else:
+        command = [sys.executable, "-m", "onednn_py.tools.benchmark", name]
+    variables = {"ONEDNN_PY_EFFORT": effort} if name in ("ours", "plan") else {}
+    process = WorkerProcess(command, worker_environment(threads, **variables), TIMEOUT)
+    try:
+        version = process.start()
+    except WorkerFailure as failure:
+        process.close()
+        remedy = f": {INSTALL_TORCH}" if failure.status == "missing" else ""
+        reason = failure.detail or failure.status
+        raise CompetitorUnavailableError(f"{name}: {reason}{remedy}") from None
+    if name == "native":
+        return Competitor(name, process, version, _native_request, _native_defect)
+    return Competitor(name, process, version)
 
 
-def _plain(case: Case, inputs: list[Array]) -> tuple[Call, Callable[[], str]]:
-    """Return a call of the public function with fresh results, as a person writes it."""
-    function = getattr(ops, case.operation.name)
-    keywords = dict(case.keywords)
-    for name in PER_AXIS:
-        if len(values := set(keywords.get(name, ()))) == 1:
-            keywords[name] = values.pop()
-
-    def call() -> object:
-        return function(*inputs, **keywords)
-
-    return call, lambda: case.plan("auto").implementation
+def _native_request(case: Case) -> str:
+    return case_line({**native_tokens(case), "dt": case.dtype})
 
 
-def _planned(case: Case, inputs: list[Array]) -> tuple[Call, Callable[[], str]]:
-    """Return a call of a plan that writes its results into given arrays."""
-    plan = case.plan("auto")
-    results = plan(*inputs)
-
-    def call() -> object:
-        return plan(*inputs, out=results)
-
-    return call, lambda: plan.implementation
-
-
-def _on_numpy(case: Case, inputs: list[Array]) -> tuple[Call, Callable[[], str]]:
-    return lambda: case.call(inputs, "numpy"), lambda: "numpy"
-
-
-def _on_torch(case: Case, inputs: list[Array]) -> tuple[Call, Callable[[], str]]:
-    return torch_calls.prepared(case, inputs), lambda: "torch"
-
-
-COMPETITORS = {
-    "ours": Competitor(_own_version, _plain),
-    "plan": Competitor(_own_version, _planned),
-    "numpy": Competitor(lambda: f"NumPy {np.__version__}", _on_numpy),
-    "torch": Competitor(torch_calls.version, _on_torch),
-}
+def _native_defect(case: Case) -> str:
+    return known_defect(case.problem())

@@ -1,4 +1,4 @@
-"""Draws how much longer others take, a bar a problem, and speed over what a sweep varies."""
+"""Draws the ratios of times as bars, and the speed over a varied parameter as lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onednn_py.tools.benchdnn import Descriptor
 from onednn_py.tools.extras import require
 from onednn_py.tools.pictures import save
 
-from .results import Group, Result, grouped
+from .results import Category, Group, Result, grouped
 
 __all__ = ["save_ratio_figure", "save_sweep_figure"]
 
@@ -26,36 +26,33 @@ QUIET_COLOUR = "#999999"
 TEXT_COLOUR = "#333333"
 SLOWER_COLOUR = "#f7ecec"
 
-# Type, format, direction.
-Panel = tuple[str, str, str]
-
-# Problems up to which each has a row with its name; more are sorted by their ratio.
+# Up to so many problems, each has a row with its name; more of them are sorted by their ratio.
 MOST_ROWS = 40
 MOST_COLUMNS = 4
 
-# Where the geometric means stand, above the first problem's row 0.
+# The row of the geometric means, above the first problem's row 0.
 MEANS_ROW = -1.5
 
-# Ratios further away end at the edge: one of them must not hide all others.
+# Ratios beyond these end at the edge, so that an outlier does not hide all others.
 LEAST_RATIO, MOST_RATIO = 1 / 8, 32
 
 
 def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None:
-    """Write bars of the ratios to a PNG or SVG file.
+    """Write a figure with a bar for each ratio to a PNG or SVG file.
 
     Parameters
     ----------
     path : Path
         Its suffix chooses the format.
     results : sequence of Result
-        At least one with a ratio.
+        At least one has a ratio.
     title : str
     """
     figures = require("matplotlib.figure", "matplotlib", "bench")
     groups = [group for group in grouped(results) if not group.note]
-    panels: dict[Panel, list[Group]] = {}
+    panels: dict[Category, list[Group]] = {}
     for group in groups:
-        panels.setdefault((group.dtype, group.data_format, group.direction), []).append(group)
+        panels.setdefault(group.category, []).append(group)
     names = {result.case.descriptor: result.name for result in results}
     others = list(dict.fromkeys(group.other for group in groups))
     figure = figures.Figure(layout="constrained", facecolor="white")
@@ -72,31 +69,25 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
 def save_sweep_figure(
     path: Path, runs: Mapping[str, Sequence[Result]], varies: str, title: str
 ) -> None:
-    """Write lines of everybody's speed to a PNG or SVG file.
+    """Write a figure with a line for each competitor's speed to a PNG or SVG file.
 
     Parameters
     ----------
     path : Path
         Its suffix chooses the format.
     runs : mapping of str to sequence of Result
-        By the value that is varied; the same problems in each, by name.
+        By the value of the varied parameter; the same problems in each, by name.
     varies : str
-        What the values are.
+        What is varied, such as ``"threads"``.
     title : str
     """
     figures = require("matplotlib.figure", "matplotlib", "bench")
     every = [result for results in runs.values() for result in results]
     panels = list(dict.fromkeys((result.name, result.case.direction) for result in every))
     competitors = list(dict.fromkeys(name for result in every for name in result.timings))
-    columns = min(len(panels), MOST_COLUMNS)
-    lines = ceil(len(panels) / columns)
-    figure = figures.Figure(
-        figsize=(0.8 + 3.0 * columns, 1.2 + 2.6 * lines), layout="constrained", facecolor="white"
-    )
-    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
-    for axes in grid[len(panels) :]:
-        axes.remove()
-    for axes, panel in zip(grid, panels, strict=False):
+    figure = figures.Figure(layout="constrained", facecolor="white")
+    grid = _panel_axes(figure, len(panels), size=(3.0, 2.6), margins=(0.8, 1.2))
+    for axes, panel in zip(grid, panels, strict=True):
         for name in competitors:
             rates = [_rate(results, panel, name) for results in runs.values()]
             axes.plot(range(len(runs)), rates, color=COLOURS[name], marker="o", markersize=4)
@@ -110,6 +101,22 @@ def save_sweep_figure(
         axes.tick_params(colors=TEXT_COLOUR, labelsize=8)
     _finish(figure, competitors, title)
     save(figure, path)
+
+
+def _panel_axes(
+    figure: Any, count: int, size: tuple[float, float], margins: tuple[float, float], **options: Any
+) -> list[Any]:
+    """Resize the figure to hold a number of panels; return their axes.
+
+    ``size`` is a panel's width and height, ``margins`` those of the rest, in inches.
+    """
+    columns = min(count, MOST_COLUMNS)
+    lines = ceil(count / columns)
+    figure.set_size_inches(margins[0] + columns * size[0], margins[1] + lines * size[1])
+    grid = list(figure.subplots(lines, columns, squeeze=False, **options).flat)
+    for axes in grid[count:]:
+        axes.remove()
+    return grid[:count]
 
 
 def _rate(results: Sequence[Result], panel: tuple[str, str], name: str) -> float:
@@ -133,33 +140,28 @@ def _finish(figure: Any, names: Sequence[str], title: str) -> None:
 def _draw_named(
     figure: Any,
     results: Sequence[Result],
-    panels: Mapping[Panel, Sequence[Group]],
+    panels: Mapping[Category, Sequence[Group]],
     names: Mapping[Descriptor, str],
     others: Sequence[str],
 ) -> None:
-    """Draw a panel for each type, format and direction: the means, then one row a problem."""
-    columns = min(len(panels), MOST_COLUMNS)
-    lines = ceil(len(panels) / columns)
+    """Draw a panel for each type, format and direction: a row of means, and one a problem."""
     height = 0.7 + (len(names) + 1.5) * (0.1 + 0.14 * len(others))
-    figure.set_size_inches(2.6 + 3.3 * columns, 0.8 + lines * height)
-    grid = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
-    for axes in grid[len(panels) :]:
-        axes.remove()
+    grid = _panel_axes(figure, len(panels), size=(3.3, height), margins=(2.6, 0.8), sharey=True)
     rows = {descriptor: row for row, descriptor in enumerate(names)}
     thickness = 0.8 / len(others)
-    for axes, (panel, groups) in zip(grid, panels.items(), strict=False):
+    for axes, (panel, groups) in zip(grid, panels.items(), strict=True):
         for number, other in enumerate(others):
             offset = (number - (len(others) - 1) / 2) * thickness
-            found = {
+            ratios = {
                 rows[result.case.descriptor] + offset: ratio
                 for result in results
-                if _panel(result) == panel and (ratio := result.ratio(other)) is not None
+                if result.category == panel and (ratio := result.ratio(other)) is not None
             }
             for group in groups:
                 if group.other == other:
-                    found[MEANS_ROW + offset] = group.geometric_mean
-            _draw_bars(axes, found, thickness, COLOURS[other])
-            _label_bars(axes, found)
+                    ratios[MEANS_ROW + offset] = group.geometric_mean
+            _draw_bars(axes, ratios, thickness, COLOURS[other])
+            _label_bars(axes, ratios)
         axes.axhline(-0.75, color=QUIET_COLOUR, linewidth=0.6)
         axes.set_yticks([MEANS_ROW, *range(len(names))], ["geometric mean", *names.values()])
         axes.set_ylim(len(names) - 0.4, MEANS_ROW - 0.6)
@@ -167,9 +169,9 @@ def _draw_named(
 
 
 def _draw_sorted(
-    figure: Any, panels: Mapping[Panel, Sequence[Group]], others: Sequence[str]
+    figure: Any, panels: Mapping[Category, Sequence[Group]], others: Sequence[str]
 ) -> None:
-    """Draw a panel for each type, format, direction and competitor, its bars by length."""
+    """Draw a panel for each type, format, direction and competitor, its bars sorted by length."""
     columns = len(panels)
     figure.set_size_inches(1.2 + 3.6 * columns, 0.9 + 2.7 * len(others))
     grid = figure.subplots(len(others), columns, squeeze=False)
@@ -195,16 +197,12 @@ def _draw_sorted(
             axes.set_title(" ".join(panel), fontsize=10, color=TEXT_COLOUR)
 
 
-def _panel(result: Result) -> Panel:
-    return (result.case.dtype, result.case.data_format, result.case.direction)
-
-
 def _shown(ratio: float) -> float:
     return min(max(ratio, LEAST_RATIO), MOST_RATIO)
 
 
 def _draw_bars(axes: Any, ratios: Mapping[float, float], thickness: float, colour: str) -> None:
-    """Draw bars that begin at 1, to the right where the other one takes longer."""
+    """Draw bars from 1, to the right where the competitor takes longer."""
     widths = [_shown(ratio) - 1 for ratio in ratios.values()]
     axes.barh(list(ratios), widths, height=thickness, left=1, color=colour, linewidth=0)
 
@@ -223,9 +221,9 @@ def _label_bars(axes: Any, ratios: Mapping[float, float]) -> None:
 
 
 def _limit(panels: Sequence[Any], ratios: Sequence[float]) -> None:
-    """Give all panels one axis of factors, with the side on which we are slower shaded."""
+    """Give all panels the same axis of ratios, shaded where the package is slower."""
     least = min(floor(log2(_shown(min(ratios)))), -1)
-    # Room for the number behind the longest bar.
+    # Leave room for the number behind the longest bar.
     most = max(ceil(log2(_shown(max(ratios))) + 0.4), 1)
     for axes in panels:
         axes.set_xscale("log", base=2)

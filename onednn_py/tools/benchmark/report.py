@@ -1,4 +1,4 @@
-"""What a benchmark found, as lines of text."""
+"""The results of a benchmark as lines of text."""
 
 from __future__ import annotations
 
@@ -13,45 +13,48 @@ __all__ = [
     "CaseColumn",
     "CaseTable",
     "aligned",
-    "fault_lines",
+    "counted",
+    "failure_lines",
     "gap_lines",
     "group_lines",
-    "group_rows",
     "tiny_lines",
     "tiny_rows",
 ]
 
-# Characters that a problem's name may take before it is cut.
+# Characters of a problem's name; longer names are cut.
 WIDEST_NAME = 40
 
 GROUP_HEADING = ("type", "format", "direction", "against", "cases", "mean", "faster", "worst", "")
 
-# How a person calls the competitors of the tiny problem.
+# Names of the competitors in the table of the tiny problem.
 TINY_NAMES = {"ours": "plain call", "plan": "plan, out=", "native": "native", "torch": "PyTorch"}
 
 
 class CaseColumn:
-    """The first column of a table that is printed while its cases are measured, of set width.
+    """The first column of a table that is printed while its cases are measured.
 
     Parameters
     ----------
     cases : sequence of Case
-        All that will come.
+        All cases of the table; they set the column's width.
     """
 
     def __init__(self, cases: Sequence[Case]) -> None:
         names = ("problem", *(_name(case) for case in cases))
-        self._name = min(max(map(len, names)), WIDEST_NAME)
-        self._kind = max((len(_kind(case)) for case in cases), default=0)
+        self._name_width = min(max(map(len, names)), WIDEST_NAME)
+        self._category_width = max((len(_category(case)) for case in cases), default=0)
 
     def heading(self) -> str:
-        return f"{'problem':{self._name}}  {'':{self._kind}}"
+        return self._cell("problem", "")
 
     def cell(self, case: Case) -> str:
         name = _name(case)
-        if len(name) > self._name:
-            name = name[: self._name - 3] + "..."
-        return f"{name:{self._name}}  {_kind(case):{self._kind}}"
+        if len(name) > self._name_width:
+            name = name[: self._name_width - 3] + "..."
+        return self._cell(name, _category(case))
+
+    def _cell(self, name: str, category: str) -> str:
+        return f"{name:{self._name_width}}  {category:{self._category_width}}"
 
 
 class CaseTable:
@@ -60,7 +63,7 @@ class CaseTable:
     Parameters
     ----------
     cases : sequence of Case
-        All that will come.
+        All cases of the table.
     others : sequence of str
         The competitors to compare with.
     """
@@ -80,12 +83,12 @@ class CaseTable:
         rate, share = result.rate or 0.0, result.peak_share
         times = f"{1e3 * result.own.median:7.2f}  {rate / 1e9:5.0f}"
         percent = "   -" if share is None else f"{share:4.0%}"
-        others = "".join(f"  {_other(result, other):>9}" for other in self._others)
+        others = "".join(f"  {_cell(result.ratio(other), '-'):>9}" for other in self._others)
         return f"{problem}  {times}  {percent}{others}  {result.own.detail}"
 
 
-def fault_lines(result: Result) -> list[str]:
-    """Return what went wrong with competitors, for the lines below the case's own."""
+def failure_lines(result: Result) -> list[str]:
+    """Return a line for each competitor that failed, to stand below the case's own line."""
     return [
         f"    {other} {timing.status}: {timing.detail}"
         for other, timing in result.others.items()
@@ -94,7 +97,7 @@ def fault_lines(result: Result) -> list[str]:
 
 
 def gap_lines(results: Sequence[Result]) -> list[str]:
-    """Return how often a competitor has no time, and why."""
+    """Return how many cases a competitor was not timed on, by reason."""
     counts = Counter(
         (other, timing.status if timing.status != "defect" else f"defect, {timing.detail}")
         for result in results
@@ -108,64 +111,70 @@ def _name(case: Case) -> str:
     return case.descriptor.name or str(case.descriptor)
 
 
-def _kind(case: Case) -> str:
+def _category(case: Case) -> str:
     return f"{case.direction} {case.dtype} {case.data_format}"
 
 
-def _other(result: Result, other: str) -> str:
-    ratio = result.ratio(other)
-    return f"{ratio:.2f}" if ratio is not None else "-"
+def _cell(ratio: float | None, missing: str) -> str:
+    return missing if ratio is None else f"{ratio:.2f}"
 
 
-def group_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return a row for each group, for the columns of `GROUP_HEADING`."""
-    return [
+def group_lines(groups: Sequence[Group]) -> list[str]:
+    """Return a table of geometric means and worst cases, no line without groups."""
+    rows = [
         (
-            *(group.dtype, group.data_format, group.direction),
+            *group.category,
             group.other + (f" ({group.note})" if group.note else ""),
             str(len(group.ratios)),
             f"{group.geometric_mean:.2f}",
-            f"{group.faster}",
+            str(group.faster),
             f"{min(group.ratios):.2f}",
             group.worst.name,
         )
         for group in groups
     ]
-
-
-def group_lines(groups: Sequence[Group]) -> list[str]:
-    """Return a table of geometric means and worst cases, no line without groups."""
-    return [] if not groups else aligned([GROUP_HEADING, *group_rows(groups)])
+    return aligned([GROUP_HEADING, *rows]) if rows else []
 
 
 def tiny_rows(result: Result) -> list[tuple[str, ...]]:
     """Return name, microseconds, and the ratios to native and PyTorch, of each competitor."""
     rows: list[tuple[str, ...]] = []
     for name, timing in result.timings.items():
-        if not timing.seconds:
+        if timing.seconds:
+            others = [other if other != name else "" for other in ("native", "torch")]
+            ratios = [_cell(result.ratio(other, name), "") for other in others]
+            rows.append((TINY_NAMES[name], f"{1e6 * timing.median:.1f}", *ratios))
+        else:
             rows.append((TINY_NAMES[name], timing.status, "", ""))
-            continue
-        ratios = []
-        for other in ("native", "torch"):
-            theirs = result.timings.get(other)
-            known = theirs is not None and theirs.seconds and other != name
-            ratios.append(f"{theirs.median / timing.median:.2f}" if known and theirs else "")
-        rows.append((TINY_NAMES[name], f"{1e6 * timing.median:.1f}", *ratios))
     return rows
 
 
 def tiny_lines(result: Result) -> list[str]:
-    """Return a table of the time of calls rather than of arithmetic."""
-    d = result.case.descriptor
-    title = f"{d} {result.case.direction} {result.case.dtype} {result.case.data_format}"
+    """Return a table for a problem whose time is mostly the overhead of a call."""
     heading = ("", "µs", "vs native", "vs torch")
+    title = f"{result.case.descriptor} {_category(result.case)}"
     return [title, *aligned([heading, *tiny_rows(result)])]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines, with columns as wide as they need."""
+def aligned(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
+    """Return rows as lines, with columns as wide as their longest cell.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+    numbers : int
+        How many columns, from the left, are aligned to the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ">" * numbers + "<" * (len(widths) - numbers)
     return [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
         for row in rows
     ]
+
+
+def counted(number: int, name: str) -> str:
+    """Return a number and a name, in the plural where the number is not 1."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"

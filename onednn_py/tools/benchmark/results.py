@@ -1,40 +1,51 @@
-"""What a benchmark found: times, ratios, and what many of them say together."""
+"""The results of a benchmark: times, ratios, and statistics of groups of cases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, log
-from statistics import median
-from typing import Any
+from statistics import geometric_mean, median
+from typing import Any, NamedTuple
 
-from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
 
-__all__ = ["EXPECTED", "OK", "Group", "Result", "Timing", "from_json", "grouped", "to_json"]
+from .case_fields import case_fields, case_from_fields
+
+__all__ = [
+    "EXPECTED",
+    "OK",
+    "Category",
+    "Group",
+    "Result",
+    "Timing",
+    "from_json",
+    "grouped",
+    "to_json",
+]
 
 OK = "ok"
 
-# Statuses that say something about a competitor, not about a benchmark that went wrong.
+# Statuses of a benchmark that went well: a competitor cannot compute every case.
 EXPECTED = (OK, "unimplemented", "unsupported", "defect")
 
-# Seconds from which "the same implementation" is compared: below, calls decide.
+# Seconds from which times of the same implementation are compared: below, the overhead of a call
+# decides.
 LONG = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one competitor did with a case.
+    """The times of one competitor on a case, or why there are none.
 
     Attributes
     ----------
     status : str
-        ``"ok"``, ``"defect"`` (not run, for native may crash or hang), ``"unsupported"`` (it
-        has no such call), ``"unimplemented"``, or how it failed.
+        ``"ok"``, ``"defect"`` (not run, for native may crash or hang), ``"unsupported"`` (the
+        competitor has no such call), ``"unimplemented"``, or how it failed.
     detail : str
         The implementation's name, or the reason for another status.
     seconds : tuple of float
-        One for each timed call.
+        Of each timed call.
     """
 
     status: str
@@ -45,6 +56,14 @@ class Timing:
     def median(self) -> float:
         """Seconds of a call."""
         return median(self.seconds)
+
+
+class Category(NamedTuple):
+    """What cases have in common whose ratios are summarised together."""
+
+    dtype: str
+    data_format: str
+    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +91,19 @@ class Result:
     def others(self) -> dict[str, Timing]:
         return dict(list(self.timings.items())[1:])
 
-    def ratio(self, other: str) -> float | None:
-        """Return the other's time over the first one's, None where there are not both."""
+    def ratio(self, other: str, base: str = "") -> float | None:
+        """Return the other's time over that of ``base``, None where either is missing.
+
+        Parameters
+        ----------
+        other, base : str
+            Competitors; the first one is the default base.
+        """
         timing = self.timings.get(other)
-        if timing is None or not (timing.seconds and self.own.seconds):
+        base_timing = self.timings.get(base) if base else self.own
+        if not (timing and base_timing and timing.seconds and base_timing.seconds):
             return None
-        return timing.median / self.own.median
+        return timing.median / base_timing.median
 
     @property
     def rate(self) -> float | None:
@@ -90,14 +116,18 @@ class Result:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the first one ran, and no other failed."""
+        """Whether the first competitor ran, and no other failed."""
         statuses = {timing.status for timing in self.timings.values()}
         return self.own.status == OK and statuses <= set(EXPECTED)
 
     @property
     def name(self) -> str:
-        """What to call the problem: its name, or else its descriptor."""
+        """The problem's name, or else its descriptor."""
         return self.case.descriptor.name or str(self.case.descriptor)
+
+    @property
+    def category(self) -> Category:
+        return Category(self.case.dtype, self.case.data_format, self.case.direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +136,18 @@ class Group:
 
     Attributes
     ----------
-    dtype, data_format, direction : str
+    category : Category
     other : str
         The competitor.
     note : str
-        What the cases have in common besides; empty for all of them.
+        What else the cases have in common; empty for all cases of the category.
     ratios : tuple of float
         In the order of the cases.
     worst : Result
-        The one with the smallest ratio.
+        The result with the smallest ratio.
     """
 
-    dtype: str
-    data_format: str
-    direction: str
+    category: Category
     other: str
     note: str
     ratios: tuple[float, ...]
@@ -127,41 +155,36 @@ class Group:
 
     @property
     def geometric_mean(self) -> float:
-        return exp(fsum(map(log, self.ratios)) / len(self.ratios))
+        return geometric_mean(self.ratios)
 
     @property
     def faster(self) -> int:
-        """Cases in which the other one takes at least as long."""
+        """Number of cases in which the competitor takes at least as long."""
         return sum(ratio >= 1 for ratio in self.ratios)
 
 
 def grouped(results: Sequence[Result]) -> list[Group]:
-    """Return the groups of equal type, format and direction, one for each competitor.
+    """Return groups of equal type, format and direction, one for each competitor.
 
-    For native, the problems of at least 1 ms for which both chose the same implementation are
-    one more group, over all types, formats and directions alike.
+    Against native there is one more group, over all types, formats and directions: the cases of
+    at least 1 ms for which both chose the same implementation.
     """
-    keys = dict.fromkeys((*_kind(result), other) for result in results for other in result.others)
-    groups = []
-    for key in keys:
-        some = [result for result in results if _kind(result) == key[:-1]]
-        groups.append(_group(key, "", some))
+    keys = dict.fromkeys((result.category, other) for result in results for other in result.others)
+    groups = [
+        _group(category, other, "", [result for result in results if result.category == category])
+        for category, other in keys
+    ]
     same = [result for result in results if _same_implementation(result)]
-    groups.append(_group(("", "", "", "native"), "same implementation, 1 ms or more", same))
+    groups.append(_group(Category("", "", ""), "native", "same implementation, 1 ms or more", same))
     return [group for group in groups if group is not None]
 
 
-def _kind(result: Result) -> tuple[str, str, str]:
-    return (result.case.dtype, result.case.data_format, result.case.direction)
-
-
-def _group(key: tuple[str, str, str, str], note: str, results: Iterable[Result]) -> Group | None:
-    other = key[-1]
-    found = [(ratio, result) for result in results if (ratio := result.ratio(other)) is not None]
-    if not found:
+def _group(category: Category, other: str, note: str, results: Iterable[Result]) -> Group | None:
+    compared = [(ratio, result) for result in results if (ratio := result.ratio(other)) is not None]
+    if not compared:
         return None
-    worst = min(found, key=lambda pair: pair[0])[1]
-    return Group(*key, note, tuple(ratio for ratio, _ in found), worst)
+    worst = min(compared, key=lambda pair: pair[0])[1]
+    return Group(category, other, note, tuple(ratio for ratio, _ in compared), worst)
 
 
 def _same_implementation(result: Result) -> bool:
@@ -175,13 +198,13 @@ def _same_implementation(result: Result) -> bool:
 
 
 def to_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Return cases and groups as what the json module writes; times are in seconds."""
+    """Return groups and cases as values for the json module; times are in seconds."""
     return {
         "groups": [
             {
-                "dtype": group.dtype,
-                "format": group.data_format,
-                "direction": group.direction,
+                "dtype": group.category.dtype,
+                "format": group.category.data_format,
+                "direction": group.category.direction,
                 "other": group.other,
                 "note": group.note,
                 "cases": len(group.ratios),
@@ -194,12 +217,7 @@ def to_json(results: Sequence[Result]) -> dict[str, Any]:
         ],
         "cases": [
             {
-                "operation": result.case.descriptor.operation,
-                "descriptor": str(result.case.descriptor),
-                "name": result.case.descriptor.name,
-                "direction": result.case.direction,
-                "dtype": result.case.dtype,
-                "format": result.case.data_format,
+                **case_fields(result.case),
                 "flops": result.case.descriptor.flops,
                 "peak_share": result.peak_share,
                 "timings": {name: _timing(timing) for name, timing in result.timings.items()},
@@ -211,18 +229,15 @@ def to_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _timing(timing: Timing) -> dict[str, Any]:
-    found: dict[str, Any] = {"status": timing.status, "detail": timing.detail}
-    if timing.seconds:
-        found |= {
-            "median": timing.median,
-            "least": min(timing.seconds),
-            "runs": len(timing.seconds),
-        }
-    return found
+    seconds = timing.seconds
+    times = (
+        {"median": timing.median, "least": min(seconds), "runs": len(seconds)} if seconds else {}
+    )
+    return {"status": timing.status, "detail": timing.detail, **times}
 
 
 def from_json(content: Mapping[str, Any]) -> list[Result]:
-    """Return the results that `to_json` wrote, each competitor with its median as its only time.
+    """Return the results that `to_json` wrote, with a competitor's median as its only time.
 
     Parameters
     ----------
@@ -230,18 +245,15 @@ def from_json(content: Mapping[str, Any]) -> list[Result]:
         What the command bench writes: ``cases``, and ``peak`` by data type if it is known.
     """
     peaks = content.get("peak", {})
-    found = []
-    for case in content["cases"]:
-        transposed = case["operation"] == "deconv"
-        descriptor = parse_descriptor(case["descriptor"], transposed=transposed)
+    results = []
+    for fields in content["cases"]:
         timings = {
             name: Timing(
                 timing["status"],
                 timing["detail"],
                 (timing["median"],) if "median" in timing else (),
             )
-            for name, timing in case["timings"].items()
+            for name, timing in fields["timings"].items()
         }
-        one = Case(descriptor, case["direction"], case["dtype"], case["format"])
-        found.append(Result(one, timings, peaks.get(case["dtype"])))
-    return found
+        results.append(Result(case_from_fields(fields), timings, peaks.get(fields["dtype"])))
+    return results

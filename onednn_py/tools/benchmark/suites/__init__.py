@@ -1,7 +1,7 @@
-"""Named suites: the convolutions of well-known networks, as batch files of benchdnn's format.
+"""Problems to measure: those of the commands by default, and suites, as benchdnn's batch files.
 
-Each shape stands once, however often a network repeats it. A suite's convolutions are in
-``conv/``, its transposed convolutions in ``deconv/``.
+A suite lists the convolutions of a well-known network. Each shape stands once, however often the
+network repeats it. A suite's convolutions are in ``conv/``, its transposed ones in ``deconv/``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,33 @@ from __future__ import annotations
 from pathlib import Path
 
 from onednn_py.errors import AttributeValueError
+from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
 
-__all__ = ["SUITES", "suite_files"]
+__all__ = ["DEFAULT_DIRECTIONS", "SUITES", "default_problems", "suite_files"]
 
 SUITES = ("resnet50", "mobilenet", "unet", "unet3d", "wavenet", "dcgan")
+
+DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
+
+# The layers that networks are made of, each once.
+CONVOLUTIONS = (
+    'mb16ic3ih224oc64kh7sh2ph3n"first_layer"',
+    'mb16ic64ih56oc64kh3ph1n"3x3"',
+    'mb16ic256ih56oc64kh1n"1x1"',
+    'mb16ic256ih28oc256kh3sh2ph1n"3x3_stride"',
+    'mb16g128ic128ih56oc128kh3ph1n"depthwise"',
+    'mb4ic32iw16000oc64kw2dw15n"1d_dilated"',
+    'mb1ic64id24oc64kd3pd1n"3d"',
+)
+TRANSPOSED = ('mb16ic256ih16oc128kh4sh2ph1n"upsampling"',)
+
+
+def default_problems() -> list[Descriptor]:
+    """Return the problems that are measured where the command line names none."""
+    return [
+        *(parse_descriptor(text) for text in CONVOLUTIONS),
+        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
+    ]
 
 
 def suite_files(name: str) -> list[tuple[str, Path]]:

@@ -1,4 +1,4 @@
-"""Worker processes as the benchmark drives them: a request, an answer, a restart after a death."""
+"""Drives a worker process: sends requests, reads answers, starts it again after it died."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO
 
 from onednn_py.errors import OneDNNPyError
 
-__all__ = ["Worker", "WorkerFailure", "worker_environment"]
+__all__ = ["WorkerFailure", "WorkerProcess", "worker_environment"]
 
-# Seconds that a worker has to end by itself once nothing more is asked of it.
+# Seconds that a worker has to end by itself once its input is closed.
 PATIENCE = 5.0
 
 
@@ -28,7 +29,7 @@ class WorkerFailure(OneDNNPyError):  # noqa: N818 - most are an outcome rather t
         ``"died"``, ``"timed out"``, or what the worker answered: ``"unimplemented"``,
         ``"unsupported"``, ``"failed"``, ``"missing"`` or another status of oneDNN.
     detail : str
-        The reason, as far as it is known.
+        The reason, empty if it is unknown.
     """
 
     def __init__(self, status: str, detail: str) -> None:
@@ -37,10 +38,10 @@ class WorkerFailure(OneDNNPyError):  # noqa: N818 - most are an outcome rather t
         self.detail = detail
 
 
-class Worker:
-    """One process that answers each line with a line; started when it is first asked.
+class WorkerProcess:
+    """A process that answers each line with a line; it starts with the first request.
 
-    After a failure that ended the process, the next request starts another one.
+    After a failure that ended the process, the next request starts another process.
 
     Parameters
     ----------
@@ -78,13 +79,13 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 encoding="utf-8",
-                # An interrupt is for the parent alone, which ends its workers.
+                # An interrupt goes to the parent alone, which ends its workers.
                 start_new_session=True,
             )
         except OSError as error:
             self._errors.close()
             raise WorkerFailure("failed", f"{self._command[0]} cannot be run: {error}") from None
-        # A queue of its own, so that a line of the process before is never taken for an answer.
+        # A new queue: no line of the previous process is taken for an answer.
         self._lines = queue.SimpleQueue()
         reader = threading.Thread(
             target=_read, args=(self._process.stdout, self._lines), daemon=True
@@ -98,7 +99,7 @@ class Worker:
         Raises
         ------
         WorkerFailure
-            Where there is none, or the worker says that it failed.
+            Where the process died, hangs or reports a failure.
         """
         self.start()
         assert self._process is not None
@@ -131,41 +132,39 @@ class Worker:
         raise WorkerFailure(fields[0], " ".join(fields[1:]))
 
     def _last_words(self) -> str:
-        """Return how a process that closed its output ended, and the last line of its errors."""
+        """Return how a process that closed its output ended, and its last error line."""
         process, errors = self._process, self._errors
         assert process is not None
         assert errors is not None
-        try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _wait_or_kill(process, PATIENCE)
         errors.seek(0)
-        said = [line.strip() for line in errors.read().splitlines() if line.strip()]
+        lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
         self._end(0)
-        return "; ".join([_ending(process.returncode), *said[-1:]])
+        return "; ".join([_ending(process.returncode), *lines[-1:]])
 
     def _end(self, patience: float) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
-            assert process.stdin is not None
-            process.stdin.close()
-        except OSError:
-            # What could not be written is of no use to a process that is gone.
-            pass
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        assert process.stdin is not None
         assert self._errors is not None
+        # Closing writes what is buffered, which a dead process does not take.
+        with suppress(OSError):
+            process.stdin.close()
+        _wait_or_kill(process, patience)
         self._errors.close()
 
 
+def _wait_or_kill(process: subprocess.Popen[str], patience: float) -> None:
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def _read(output: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
-    """Hand over all lines and, at the end, None."""
+    """Put all lines into the queue and, at the end, None."""
     with output:
         for line in output:
             lines.put(line)
@@ -184,7 +183,7 @@ def _ending(code: int) -> str:
 def worker_environment(threads: int, **more: str) -> dict[str, str]:
     """Return this process's environment, with the same number of threads for every library.
 
-    Threads of OpenMP stay on a core each, unless the environment says otherwise.
+    OpenMP binds threads to cores (``OMP_PROC_BIND``), unless the environment says otherwise.
 
     Parameters
     ----------
@@ -192,15 +191,13 @@ def worker_environment(threads: int, **more: str) -> dict[str, str]:
     **more : str
         Further variables.
     """
-    environment = {
-        # oneDNN's reports of what it runs would take their own time.
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("ONEDNN_VERBOSE", "DNNL_VERBOSE")
-    }
+    environment = dict(os.environ)
+    # Verbose output takes time of its own.
+    for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"):
+        environment.pop(name, None)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         environment[name] = str(threads)
-    # A thread that wakes up may be put on the core of the one that woke it, where each waits
+    # Unbound, a waking thread may land on the core of the thread that woke it, where each waits
     # for the other for a time slice of the system, 4 ms, at every barrier.
     environment.setdefault("OMP_PROC_BIND", "true")
     return {**environment, **more}
