@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/: the document's parts, its tables and its figures."""
+"""The scripts of benchmarks/: what they measure, and the tables and figures they write."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def content(*results: Result, tiny: Result | None = None) -> dict[str, Any]:
     """Return what the command bench writes."""
-    found = {
+    written = {
         "library": "/somewhere/libdnnl.so.3",
         **{"cpu_isa": "avx512_core", "threads": 2, "peak": {"f32": 1e9, "bf16": None}},
         "competitors": {"ours": "onednn_py 1", "native": "oneDNN 3", "torch": "PyTorch 2"},
         **to_json(results),
     }
     if tiny is not None:
-        found["tiny"] = to_json([tiny])["cases"][0]
-    return found
+        written["tiny"] = to_json([tiny])["cases"][0]
+    return written
 
 
 def result(name: str, native: float, direction: str = "BWD_D") -> Result:
@@ -52,16 +52,16 @@ def result(name: str, native: float, direction: str = "BWD_D") -> Result:
     return Result(case(f"mb1ic4ih6oc8kh3n{name}", direction), timings, 1e9)
 
 
-def test_every_part_is_a_command_and_has_its_place(
+def test_every_part_is_a_command_and_has_its_markers(
     scripts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(bench, "run", lambda arguments: asked.append(arguments) or 0)
+    parsed: list[Any] = []
+    monkeypatch.setattr(bench, "run", lambda arguments: parsed.append(arguments) or 0)
     for part in scripts.PARTS.values():
         for options in part.runs.values():
             assert main(["bench", *options]) == 0
-    # The command's own default is too much for a document: every part says with whom.
-    assert all(arguments.compare for arguments in asked)
+    # By default the command compares with every competitor, which takes too long here.
+    assert all(arguments.compare for arguments in parsed)
     document = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"<!-- measured: ([\w-]+) -->", document)) == sorted(scripts.PARTS)
 
@@ -87,9 +87,9 @@ class TestDocument:
         return path
 
     def test_suites(self, path: Path, scripts: Any) -> None:
-        some = [result("a:1", 2.0), result("a:2", 8.0), result("b:1", 0.5)]
-        some += [result("b:1", 1.0, "BWD_W")]
-        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": content(*some)}})
+        results = [result("a:1", 2.0), result("a:2", 8.0), result("b:1", 0.5)]
+        results += [result("b:1", 1.0, "BWD_W")]
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": content(*results)}})
         text = path.read_text()
         assert "oneDNN 3, PyTorch 2, avx512_core, 2 threads, peak 1 GF/s f32." in text
         assert (
@@ -101,11 +101,11 @@ class TestDocument:
         assert "same implementation as native, 4 cases" in text
         assert (path.parent / "performance" / "f32-ncx-measure.svg").is_file()
         assert "![f32, NCX, effort measure](performance/f32-ncx-measure.svg)" in text
-        # What was not measured stays.
+        # Parts that were not measured stay.
         assert text.count("old") == len(scripts.PARTS) - 1
 
     def test_machines(self, path: Path, scripts: Any) -> None:
-        """Of parts that one machine alone has measured there is nothing to compare."""
+        """Only parts that several machines have measured are compared."""
         here = {"": content(result("a:1", 2.0), result("a:2", 8.0))}
         there = {"": content(result("a:1", 0.5), result("a:1", 8.0, "BWD_W")) | {"cpu": "Fast 1"}}
         scripts.write_document(
@@ -120,7 +120,7 @@ class TestDocument:
             "| f32, NCX, effort measure | above | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
             "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
         ]
-        # What only another machine has measured is better than nothing.
+        # A part that only another machine has measured is shown from there.
         section = path.read_text().partition("<!-- measured: f16-ncx-measure -->\n")[2]
         assert section.lstrip().startswith("oneDNN 3, PyTorch 2, Fast 1, avx512_core")
         scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
@@ -128,8 +128,8 @@ class TestDocument:
 
     def test_numpy_beside_native(self, path: Path, scripts: Any) -> None:
         timings = {"ours": timed(0.01), "native": timed(0.02), "numpy": timed(0.08)}
-        found = content(Result(case("mb1ic4ih6oc8kh3na:1", "BWD_W"), timings, 1e9))
-        scripts.write_document(path, scripts.PARTS, {"numpy": {"": found}})
+        run = content(Result(case("mb1ic4ih6oc8kh3na:1", "BWD_W"), timings, 1e9))
+        scripts.write_document(path, scripts.PARTS, {"numpy": {"": run}})
         assert "NumPy backend has 0.25 of native's speed, at worst 0.25 (`a:1`, BWD_W)." in (
             path.read_text()
         )
@@ -144,16 +144,16 @@ class TestDocument:
 
     def test_tiny(self, path: Path, scripts: Any) -> None:
         timings = {"ours": timed(2e-5), "plan": timed(1e-5), "torch": timed(3e-5)}
-        found = content(tiny=Result(bench.TINY, timings))
-        scripts.write_document(path, scripts.PARTS, {"tiny": {"": found}})
+        run = content(tiny=Result(bench.TINY, timings))
+        scripts.write_document(path, scripts.PARTS, {"tiny": {"": run}})
         assert "| plain call | 20.0 |  | 1.50 |" in path.read_text()
 
     def test_writing_twice_changes_nothing(self, path: Path, scripts: Any) -> None:
-        found = {"numpy": {"": content(result("a:1", 2.0))}}
-        scripts.write_document(path, scripts.PARTS, found)
+        measured = {"numpy": {"": content(result("a:1", 2.0))}}
+        scripts.write_document(path, scripts.PARTS, measured)
         picture = path.parent / "performance" / "numpy.svg"
         first = path.read_text(), picture.read_bytes()
-        scripts.write_document(path, scripts.PARTS, found)
+        scripts.write_document(path, scripts.PARTS, measured)
         assert (path.read_text(), picture.read_bytes()) == first
 
     def test_markers_that_are_not_the_parts(self, path: Path, scripts: Any) -> None:
@@ -170,24 +170,24 @@ class TestRun:
     def statuses(
         self, scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> dict[str, int]:
-        """What the command bench returns by an option of its; it counts the runs."""
-        given = {"runs": 0}
+        """Exit statuses of a fake command bench, by an option of its; "runs" counts its calls."""
+        statuses = {"runs": 0}
 
-        def instead(arguments: list[str]) -> int:
-            given["runs"] += 1
+        def fake_bench(arguments: list[str]) -> int:
+            statuses["runs"] += 1
             path = arguments[-1].partition("=")[2]
             Path(path).write_text(json.dumps(content(result("x", 2.0))))
-            return next((given[word] for word in arguments if word in given), 0)
+            return next((statuses[word] for word in arguments if word in statuses), 0)
 
         (tmp_path / "docs").mkdir()
         monkeypatch.setattr(scripts, "ROOT", tmp_path)
         monkeypatch.setattr(scripts, "RESULTS", tmp_path / "results")
-        monkeypatch.setattr(scripts, "onednn_py", instead)
+        monkeypatch.setattr(scripts, "onednn_py", fake_bench)
         document = tmp_path / "docs" / "performance.md"
         document.write_text((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
-        return given
+        return statuses
 
-    def test_what_is_there_is_not_measured_again(
+    def test_a_measured_part_is_not_measured_again(
         self, scripts: Any, statuses: dict[str, int]
     ) -> None:
         sizes = len(scripts.PARTS["size"].runs)
@@ -213,7 +213,7 @@ class TestRun:
                 scripts.main([f"--machine={name}"])
             assert "expected small letters, digits and dashes" in capsys.readouterr().err
 
-    def test_no_file_says_where_the_library_lies(
+    def test_no_file_has_the_path_of_the_library(
         self, scripts: Any, statuses: dict[str, int]
     ) -> None:
         scripts.main(["--part=size"])

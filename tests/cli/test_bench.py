@@ -31,79 +31,79 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         raise
     except ComparisonUnavailableError:
         others = ["numpy"]
-    json_path, picture = tmp_path / "found.json", tmp_path / "ratios.svg"
+    json_path, picture = tmp_path / "times.json", tmp_path / "ratios.svg"
     options = [f"--compare={','.join(others)}", f"--json={json_path}", f"--plot={picture}"]
     options += ["--budget=0.01", "--format=NXC", "--threads=1", *SMALL]
     assert main(["bench", *options, "--deconv", "mb1ic4ih6oc8kh4sh2ph1"]) == 0
     printed = capsys.readouterr().out
     assert "small" in printed
-    found = json.loads(json_path.read_text())
-    assert found["threads"] == 1
-    assert list(found["competitors"]) == ["ours", *others]
-    assert [one["direction"] for one in found["cases"]] == ["BWD_D", "BWD_W"] * 2
-    for one in found["cases"]:
-        assert {timing["status"] for timing in one["timings"].values()} == {"ok"}
-        assert all(ratio > 0 for ratio in one["ratios"].values())
+    written = json.loads(json_path.read_text())
+    assert written["threads"] == 1
+    assert list(written["competitors"]) == ["ours", *others]
+    assert [fields["direction"] for fields in written["cases"]] == ["BWD_D", "BWD_W"] * 2
+    for fields in written["cases"]:
+        assert {timing["status"] for timing in fields["timings"].values()} == {"ok"}
+        assert all(ratio > 0 for ratio in fields["ratios"].values())
     if "native" in others:
-        assert found["peak"]["f32"] > 0
+        assert written["peak"]["f32"] > 0
     assert picture.read_text().startswith("<?xml")
 
 
 @pytest.fixture
-def instead(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
-    """Give these results, one after the other, in place of measured ones."""
-    given: list[Result] = []
+def fake_results(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
+    """Results that `Benchmark.measure` returns one after the other; an interrupt follows."""
+    results: list[Result] = []
 
     def measure(benchmark: Benchmark, case: Case) -> Result:
-        if not given:
+        if not results:
             raise KeyboardInterrupt
-        return given.pop(0)
+        return results.pop(0)
 
     monkeypatch.setattr(Benchmark, "measure", measure)
-    return given
+    return results
 
 
 def test_a_competitor_that_died_is_no_success(
-    instead: list[Result], capsys: pytest.CaptureFixture[str]
+    fake_results: list[Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
     timings = {"ours": timed(1.0), "numpy": Timing("died", "by SIGSEGV")}
-    instead.append(Result(case(), timings))
+    fake_results.append(Result(case(), timings))
     assert main(["bench", "--compare=numpy", "--dir=BWD_D", "--format=NCX", *SMALL]) == 1
     assert "numpy died: by SIGSEGV" in capsys.readouterr().out
 
 
-def test_an_interrupt_leaves_what_was_measured(
-    instead: list[Result], capsys: pytest.CaptureFixture[str]
+def test_an_interrupt_keeps_the_results(
+    fake_results: list[Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    instead.append(Result(case(), {"ours": timed(1.0), "numpy": timed(sqrt(2))}))
+    fake_results.append(Result(case(), {"ours": timed(1.0), "numpy": timed(sqrt(2))}))
     assert main(["bench", "--compare=numpy", "--dir=BWD_D", "--json=-", *SMALL]) == 130
     captured = capsys.readouterr()
     assert json.loads(captured.out)["groups"][0]["geometric_mean"] == pytest.approx(sqrt(2))
     assert "interrupted, 1 problems were left" in captured.err
 
 
-def test_tiny_alone(instead: list[Result], capsys: pytest.CaptureFixture[str]) -> None:
+def test_tiny_alone(fake_results: list[Result], capsys: pytest.CaptureFixture[str]) -> None:
     timings = {"ours": timed(2e-5), "plan": timed(1e-5)}
-    instead.append(Result(bench.TINY, timings))
+    fake_results.append(Result(bench.TINY, timings))
     assert main(["bench", "--tiny", "--compare=none", "--json=-"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert found["cases"] == []
-    assert found["tiny"]["timings"]["plan"]["median"] == 1e-5
+    written = json.loads(captured.out)
+    assert written["cases"] == []
+    assert written["tiny"]["timings"]["plan"]["median"] == 1e-5
     assert "plain call" in captured.err
 
 
 def test_a_suite_with_another_minibatch() -> None:
-    given: list[Case] = []
+    cases: list[Case] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Benchmark, "measure", lambda benchmark, case: given.append(case) or 1 / 0)
+        patch.setattr(Benchmark, "measure", lambda benchmark, case: cases.append(case) or 1 / 0)
         with pytest.raises(ZeroDivisionError):
             main(["bench", "--suite=dcgan", "--mb=2", "--compare=none"])
-    assert given[0].descriptor.minibatch == 2
-    assert given[0].descriptor.name == "dcgan:discriminator1"
+    assert cases[0].descriptor.minibatch == 2
+    assert cases[0].descriptor.name == "dcgan:discriminator1"
 
 
-def test_missing_but_asked_for(
+def test_a_missing_competitor_of_compare_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('not here')")

@@ -44,12 +44,12 @@ def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def instead(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Give these, (heuristic, best) times or an exception, in place of measurements."""
-    given: list[Any] = []
+def measurements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """(heuristic, best) times or exceptions, one for each measurement; an interrupt follows."""
+    measurements: list[Any] = []
 
     def measure(api: Any, problem: Any, reference: Any, budget: float) -> Any:
-        times = given.pop(0) if given else KeyboardInterrupt()
+        times = measurements.pop(0) if measurements else KeyboardInterrupt()
         if isinstance(times, BaseException):
             raise times
         heuristic, best = times
@@ -61,18 +61,14 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         )
 
     monkeypatch.setattr(dispatch, "measure", measure)
-    return given
+    return measurements
 
 
 def problems(count: int) -> tuple[str, ...]:
     return ("--conv", *(f"mb1ic4ih{6 + n}oc8kh3n{n}" for n in range(count)))
 
 
-def content(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def test_what_is_measured_is_saved_and_planned_with(
+def test_a_measured_choice_is_saved_and_planned_with(
     default: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["tune", "--budget=0.01", "--conv", TINY]) == 0
@@ -90,26 +86,26 @@ def test_what_is_measured_is_saved_and_planned_with(
     problem = Case(parse_descriptor(TINY), "BWD_D", "f32", "NCX").problem()
     assert len(entries) == 4
     entry = entries[dispatch.machine_here(), problem.name]
-    # A plan that never measures takes it, in a process that has only the file.
+    # A process that has only the file plans with the choice, without measuring.
     wisdom._known.clear()
     wisdom._default_was_read = False
     built = dispatch.plan_problem(problem, "onednn", "heuristic")
     assert built.choice.as_dict() == entry.choice
 
 
-def test_json_on_the_output_and_lines_beside_it(
+def test_json_on_stdout_and_lines_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mine.json"
     arguments = [*OPTIONS, "--json=-", f"--output={output}", "--threads=1", "--deconv", TINY]
     assert main(["tune", *arguments, "--conv", TINY, "mb0ic4ih6oc8kh3"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
+    written = json.loads(captured.out)
     assert "saved in" in captured.err
-    assert (found["measured"], found["numpy"], found["failed"]) == (2, 1, 0)
-    assert found["machine"].endswith(", 1 thread")
-    assert found["path"] == str(output)
-    deconv, conv, empty = found["cases"]
+    assert (written["measured"], written["numpy"], written["failed"]) == (2, 1, 0)
+    assert written["machine"].endswith(", 1 thread")
+    assert written["path"] == str(output)
+    deconv, conv, empty = written["cases"]
     assert (deconv["operation"], conv["operation"]) == ("deconv", "conv")
     assert (conv["status"], conv["direction"], conv["dtype"]) == ("measured", "BWD_D", "f32")
     assert conv["gain"] == conv["heuristic_microseconds"] / conv["microseconds"] >= 1
@@ -119,9 +115,9 @@ def test_json_on_the_output_and_lines_beside_it(
 
 
 def test_known_problems_are_left_alone_unless_asked(
-    instead: list[Any], capsys: pytest.CaptureFixture[str]
+    measurements: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    instead += [(10.0, 5.0), (9.0, 8.0), (12.0, 4.0)]
+    measurements += [(10.0, 5.0), (9.0, 8.0), (12.0, 4.0)]
     assert main(["tune", *OPTIONS, *problems(1)]) == 0
     assert main(["tune", *OPTIONS, *problems(2)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -131,34 +127,37 @@ def test_known_problems_are_left_alone_unless_asked(
     assert main(["tune", *OPTIONS, "--again", "--json=-", *problems(1)]) == 0
     (case,) = json.loads(capsys.readouterr().out)["cases"]
     assert (case["status"], case["gain"]) == ("measured", 3)
-    assert not instead
+    assert not measurements
 
 
 def test_known_from_the_output_file(
-    instead: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measurements: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mine.json"
-    instead.append((10.0, 5.0))
+    measurements.append((10.0, 5.0))
     assert main(["tune", *OPTIONS, f"--output={output}", *problems(1)]) == 0
     wisdom._known.clear()
     assert main(["tune", *OPTIONS, f"--output={output}", *problems(1)]) == 0
     assert "1 problem known already" in capsys.readouterr().out
 
 
-def test_known_is_what_counts_here(instead: list[Any], default: Path) -> None:
-    """Wisdom of another machine, and what is no choice, does not keep from measuring."""
+def test_only_valid_wisdom_of_this_machine_is_known(measurements: list[Any], default: Path) -> None:
+    """Wisdom of another machine, or with an invalid choice, does not prevent measuring."""
     problem = Case(parse_descriptor(TINY), "BWD_D", "f32", "NCX").problem()
     entry = wisdom.Entry(KEPT.as_dict(), 5.0, 10.0)
     wisdom.remember(Machine("3.99.0", "", "avx2", 1), problem.name, entry)
     wisdom.remember(dispatch.machine_here(), problem.name, wisdom.Entry({"odd": 1}, 5.0, 10.0))
-    instead.append((10.0, 4.0))
+    measurements.append((10.0, 4.0))
     assert main(["tune", *OPTIONS, "--conv", TINY]) == 0
-    assert not instead
-    assert sorted(one.microseconds for one in files.read(default).entries.values()) == [4.0, 5.0]
+    assert not measurements
+    assert sorted(entry.microseconds for entry in files.read(default).entries.values()) == [
+        4.0,
+        5.0,
+    ]
 
 
-def test_the_summary(instead: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    instead += [(8.0, 1.0), (3.0, 3.0), (4.0, 4.0)]
+def test_the_summary(measurements: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    measurements += [(8.0, 1.0), (3.0, 3.0), (4.0, 4.0)]
     assert main(["tune", *OPTIONS, *problems(3)]) == 0
     printed = capsys.readouterr().out
     assert "3 problems measured: 2.00 times as fast on the geometric mean, 2 kept" in printed
@@ -166,26 +165,30 @@ def test_the_summary(instead: list[Any], capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(("done", "saved"), [(0, 0), (2, 2), (7, 7)])
 def test_an_interrupt_keeps_what_was_measured(
-    instead: list[Any], default: Path, capsys: pytest.CaptureFixture[str], done: int, saved: int
+    measurements: list[Any],
+    default: Path,
+    capsys: pytest.CaptureFixture[str],
+    done: int,
+    saved: int,
 ) -> None:
-    instead += [(10.0, 5.0)] * done
+    measurements += [(10.0, 5.0)] * done
     assert main(["tune", *OPTIONS, *problems(9)]) == 130
     assert f"interrupted, {9 - done} problems were left" in capsys.readouterr().out
     assert len(files.read(default).entries) == saved
 
 
-def test_it_saves_on_the_way(instead: list[Any], default: Path) -> None:
-    """Whatever ends the process, only the last few measurements are lost."""
-    instead += [(10.0, 5.0)] * 7 + [ZeroDivisionError()]
+def test_a_long_run_saves_on_the_way(measurements: list[Any], default: Path) -> None:
+    """Whatever ends the process, at most the last few measurements are lost."""
+    measurements += [(10.0, 5.0)] * 7 + [ZeroDivisionError()]
     with pytest.raises(ZeroDivisionError):
         main(["tune", *OPTIONS, *problems(9)])
     assert len(files.read(default).entries) == 5
 
 
 def test_a_failure_is_a_line_and_no_success(
-    instead: list[Any], default: Path, capsys: pytest.CaptureFixture[str]
+    measurements: list[Any], default: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    instead += [
+    measurements += [
         OneDNNError("dnnl_primitive_execute", "runtime_error"),
         MemoryError("no space"),
         (10.0, 5.0),
@@ -199,9 +202,9 @@ def test_a_failure_is_a_line_and_no_success(
 
 
 def test_nothing_for_onednn_is_no_success(
-    instead: list[Any], capsys: pytest.CaptureFixture[str]
+    measurements: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    instead.append(OneDNNError("dnnl_primitive_desc_create", "unimplemented"))
+    measurements.append(OneDNNError("dnnl_primitive_desc_create", "unimplemented"))
     assert main(["tune", *OPTIONS, "--conv", "mb0ic4ih6oc8kh3", TINY]) == 1
     printed = capsys.readouterr().out
     assert "runs on NumPy: empty tensors" in printed
@@ -210,16 +213,16 @@ def test_nothing_for_onednn_is_no_success(
 
 
 def test_suites_and_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = []
+    calls = []
 
     def measure(problem: Any, budget: float) -> None:
-        given.append((problem, budget))
+        calls.append((problem, budget))
         raise ZeroDivisionError
 
     monkeypatch.setattr(tune, "measure_problem", measure)
     with pytest.raises(ZeroDivisionError):
         main(["tune", "--suite=dcgan", "--mb=2", "--budget=3", "--dt=bf16"])
-    ((problem, budget),) = given
+    ((problem, budget),) = calls
     assert (problem.src.shape[0], problem.dtype, budget) == (2, "bf16", 3.0)
 
 
@@ -291,7 +294,7 @@ raise SystemExit(main(["tune", "--conv", {TINY!r}]))
 
 
 def test_the_measured_plan_is_right() -> None:
-    """Called as a user calls it, after tuning, with whatever choice has won."""
+    """A public function is right after tuning, whichever choice was the fastest."""
     assert main(["tune", "--budget=0.2", "--dir=BWD_D", "--format=NXC", "--conv", TINY]) == 0
     weights = np.arange(3 * 3 * 4 * 8, dtype=np.float32).reshape(3, 3, 4, 8)
     diff_dst = np.arange(6 * 6 * 8, dtype=np.float32).reshape(1, 6, 6, 8)

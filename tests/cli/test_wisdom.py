@@ -37,10 +37,10 @@ def learned(default: Path) -> Path:
 @needs_machine
 def test_show(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["wisdom", "show"]) == 0
-    path, here, heads, *rows, others = capsys.readouterr().out.splitlines()
+    path, here, heading, *rows, others = capsys.readouterr().out.splitlines()
     assert path == str(learned)
     assert here == f"{HERE}: 2 problems"
-    assert heads.split() == ["microseconds", "heuristic", "gain", "problem", "choice"]
+    assert heading.split() == ["microseconds", "heuristic", "gain", "problem", "choice"]
     assert [" ".join(row.split()) for row in rows] == [
         '80.0 120.0 1.50 conv a activations=nxc reorders=["src"]',
         "90.0 120.0 1.33 conv b activations=plain",
@@ -73,18 +73,18 @@ def test_show_nothing(default: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_export_and_import(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    carried = tmp_path / "carried.json"
-    assert cli.main(["wisdom", "export", str(carried)]) == 0
+    exported = tmp_path / "exported.json"
+    assert cli.main(["wisdom", "export", str(exported)]) == 0
     assert "3 problems added" in capsys.readouterr().out
     learned.unlink()
     learned.parent.rmdir()
-    assert cli.main(["wisdom", "import", str(carried), "--json"]) == 0
+    assert cli.main(["wisdom", "import", str(exported), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["path"], facts["added"], facts["entries"]) == (str(learned), 3, 3)
-    assert files.read(learned) == files.read(carried)
+    assert files.read(learned) == files.read(exported)
 
 
-def test_import_adds(learned: Path, tmp_path: Path) -> None:
+def test_import_adds_to_the_default_file(learned: Path, tmp_path: Path) -> None:
     more = tmp_path / "more.json"
     files.merge_into(more, {(HERE, "conv b"): ENTRY, (HERE, "conv c"): ENTRY}, {})
     assert cli.main(["wisdom", "import", str(more)]) == 0
@@ -102,7 +102,7 @@ def test_forget(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("action", ["show", "export", "import", "forget"])
-def test_what_is_no_wisdom(
+def test_a_file_without_wisdom_is_left_as_it_is(
     default: Path, tmp_path: Path, action: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     default.parent.mkdir()
@@ -121,13 +121,13 @@ def test_bad_entries_are_named_and_left_out(
     content = json.loads(learned.read_text())
     content["machines"][0]["problems"]["conv a"]["microseconds"] = -1
     learned.write_text(json.dumps(content))
-    carried = tmp_path / "carried.json"
-    assert cli.main(["wisdom", "export", str(carried)]) == 0
+    exported = tmp_path / "exported.json"
+    assert cli.main(["wisdom", "export", str(exported)]) == 0
     assert "ignored 'conv a'" in capsys.readouterr().err
-    assert len(files.read(carried).entries) == 2
+    assert len(files.read(exported).entries) == 2
 
 
-def test_nothing_to_carry(
+def test_nothing_to_export_or_import(
     default: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = tmp_path / "empty.json"
