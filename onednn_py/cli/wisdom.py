@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def _print_json(
 ) -> None:
     facts = {
         "path": str(path),
-        "machine": here and _fields(here),
+        "machine": here and asdict(here),
         "entries": [
             {
                 "problem": problem,
@@ -142,13 +143,9 @@ def _print_json(
             }
             for problem, entry in sorted(entries.items())
         ],
-        "others": [{**_fields(machine), "entries": count} for machine, count in others.items()],
+        "others": [{**asdict(machine), "entries": count} for machine, count in others.items()],
     }
     print(json.dumps(facts, indent=2))
-
-
-def _fields(machine: Machine) -> dict[str, Any]:
-    return {name: getattr(machine, name) for name in ("version", "hash", "cpu_isa", "threads")}
 
 
 def _table(entries: Mapping[str, Entry]) -> list[str]:

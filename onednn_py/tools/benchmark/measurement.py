@@ -11,8 +11,8 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from onednn_py.tools.benchdnn.case import Case
 
@@ -45,17 +45,8 @@ ESTIMATING_RUNS = 5
 PEAK_TYPES = {"f32": ("f32",), "bf16": ("bf16",), "f16": ("f16", "f32")}
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How often a competitor runs a case.
-
-    Attributes
-    ----------
-    warm : int
-        Calls at the beginning of each turn that are not timed.
-    counts : tuple of int
-        Timed calls of each round.
-    """
+class Schedule(NamedTuple):
+    """Calls at the beginning of each turn that are not timed, and timed calls of each round."""
 
     warm: int
     counts: tuple[int, ...]
@@ -113,7 +104,7 @@ class Benchmark:
         seconds: dict[str, list[float]] = {name: [] for name in schedules}
         for number in range(ROUNDS):
             for name in turns(list(seconds), number):
-                warm, counts = schedules[name].warm, schedules[name].counts
+                warm, counts = schedules[name]
                 try:
                     seconds[name] += self._run(name, warm, counts[number])
                 except WorkerFailure as failure:
