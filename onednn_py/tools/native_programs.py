@@ -1,24 +1,15 @@
-"""Native oneDNN to compare with: C++ programs, compiled here once and run on many cases.
+"""Compiles the C++ programs that run native oneDNN, and runs cases on them.
 
 The programs link with the very library that the package uses and run with its number of
-threads, so that the same implementation must give the same bits. There are ``"primitives"``
-(convolution and deconvolution primitives), ``"graph"`` (single operations of the Graph API)
-and ``"timing"``, which the benchmark talks to; the head of each C++ file says which tokens its
-cases have.
+threads, so that the same implementation must give the same bits: ``"primitives"`` runs
+convolution and deconvolution primitives, ``"graph"`` single operations of the Graph API, and
+``"timing"`` serves the benchmark. The comment at the head of each C++ file names the tokens of
+its cases. For example::
 
-How to use it::
-
+    program = native_program("primitives")  # ComparisonUnavailableError says what is missing
     requests = [Request({"op": "conv", "dir": "bwd_d", ...}, "f32", (diff_dst, weights)), ...]
-    try:
-        outcomes = run_native("primitives", requests, timeout=120)
-    except ComparisonUnavailableError as error:
-        ...  # str(error) is the reason: no compiler, no headers, no library, ...
-    for request, outcome in zip(requests, outcomes):
-        if outcome.status == "success":
-            ...  # outcome.arrays: the results; outcome.detail: the implementation's name
-
-`native_program` compiles without running, for who wants to know beforehand whether it can;
-`run_program` runs what it returned.
+    for outcome in run_program(program, requests, timeout=120):
+        print(outcome.status, outcome.detail, outcome.arrays)
 """
 
 from __future__ import annotations
@@ -55,9 +46,9 @@ __all__ = [
     "Request",
     "Token",
     "case_line",
+    "find_compiler",
     "known_defect",
     "native_program",
-    "run_native",
     "run_program",
     "sources_folder",
 ]
@@ -69,11 +60,11 @@ Token = int | str | Sequence[int]
 
 
 class ComparisonUnavailableError(OneDNNPyError):
-    """Native oneDNN cannot be run from C++ here; the message says what is missing."""
+    """Native oneDNN cannot be run on this machine; the message says what is missing."""
 
 
 class NativeProgramError(ComparisonUnavailableError):
-    """Everything needed is there, but a program does not compile, or ends with an error."""
+    """A program does not compile although nothing is missing, or it ends with an error."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +74,11 @@ class Request:
     Attributes
     ----------
     tokens : mapping of str to int, str or sequence of int
-        What the program reads of the case, without ``dt`` and ``inputs_at``.
+        All that the program reads of the case but ``dt`` and ``inputs_at``.
     dtype : {"f32", "bf16", "f16"}
         Data type of all tensors.
     inputs : tuple of ndarray
-        The tensors, in the order in which the program takes them; read in C order.
+        In the order in which the program takes them; written in C order.
     """
 
     tokens: Mapping[str, Token]
@@ -97,14 +88,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What native oneDNN did with a request.
+    """The answer of native oneDNN to a request.
 
     Attributes
     ----------
     status : str
         ``"success"``, the name of oneDNN's status (``"unimplemented"``, ...), ``"crashed"``
-        or ``"timed out"`` where the process ended during this case, or ``"not run"`` where
-        it ended before.
+        or ``"timed out"`` if the process ended during this case, ``"not run"`` if it ended
+        during an earlier one.
     detail : str
         The implementation's name where the program knows it, or the error's message.
     arrays : tuple of ndarray
@@ -117,24 +108,24 @@ class Outcome:
 
 
 def sources_folder() -> Path:
-    """Return the folder of the C++ programs: inside the wheel, or the tests' in a checkout."""
+    """Return the folder of the C++ sources: in the package if installed, or tests/native."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "native_programs"
     return inside if inside.is_dir() else package.parent / "tests" / "native"
 
 
 def native_program(name: str, *, include: Sequence[str] = (), folder: Path | None = None) -> Path:
-    """Return the path of a program, compiling it unless that was done before.
+    """Return the path of a compiled program, compiling it if it is not in ``folder`` yet.
 
     Parameters
     ----------
     name : {"graph", "primitives", "timing"}
     include : sequence of str
-        Folders of oneDNN's headers. By default they are looked for beside the library, in
-        ``sys.prefix``, and where the compiler itself looks.
+        Folders of oneDNN's headers. By default the folder beside the library, ``sys.prefix``
+        and the compiler's own folders are searched.
     folder : Path, optional
-        Where programs are kept, by what went into them: sources, library, headers and
-        compiler. By default in the user's cache.
+        Where compiled programs are kept, under names that depend on the sources, the library
+        and the compiler's command. By default the user's cache.
 
     Raises
     ------
@@ -149,7 +140,7 @@ def native_program(name: str, *, include: Sequence[str] = (), folder: Path | Non
     found, path = _library()
     if name == "graph" and not found.exports(GRAPH_FUNCTION):
         raise ComparisonUnavailableError(f"{path} is built without the Graph API")
-    compiler = _compiler()
+    compiler = find_compiler()
     folders = _include_folders(compiler, found.version[:2], path, include)
     source = sources_folder() / f"{name}.cpp"
     command = [compiler, "-std=c++17", "-O1", "-Wall", *(f"-I{where}" for where in folders)]
@@ -165,22 +156,6 @@ def native_program(name: str, *, include: Sequence[str] = (), folder: Path | Non
     return program
 
 
-def run_native(name: str, requests: Sequence[Request], timeout: float = 120) -> list[Outcome]:
-    """Run all requests in one process of the program ``name``.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of the requests.
-
-    Raises
-    ------
-    ComparisonUnavailableError, NativeProgramError
-        As `native_program` and `run_program` do.
-    """
-    return run_program(native_program(name), requests, timeout)
-
-
 def run_program(program: Path, requests: Sequence[Request], timeout: float = 120) -> list[Outcome]:
     """Run all requests in one process of a program that `native_program` returned.
 
@@ -189,12 +164,13 @@ def run_program(program: Path, requests: Sequence[Request], timeout: float = 120
     program : Path
     requests : sequence of Request
     timeout : float
-        Seconds for all of them together.
+        Seconds for all requests together.
 
     Returns
     -------
     list of Outcome
-        In the order of the requests. A process that dies or takes too long is an outcome.
+        In the order of the requests. A process that crashes or exceeds the timeout is an
+        outcome, not an exception.
 
     Raises
     ------
@@ -202,58 +178,56 @@ def run_program(program: Path, requests: Sequence[Request], timeout: float = 120
         If the program cannot be started, or ends with an error of its own.
     """
     with tempfile.TemporaryDirectory(prefix="onednn_py-") as folder:
-        return _run(program, requests, Path(folder), timeout)
+        files = [Path(folder, name) for name in ("cases", "inputs", "outputs", "report")]
+        cases, inputs, outputs, report = files
+        _write(requests, cases, inputs)
+        ending = _execute([program, *files], timeout)
+        raw = outputs.read_bytes() if outputs.exists() else b""
+        lines = report.read_text().splitlines() if report.exists() else []
+    outcomes = [_outcome(line, r.dtype, raw) for line, r in zip(lines, requests, strict=False)]
+    if ending:
+        if len(outcomes) == len(requests):
+            after = f"{ending.status} {ending.detail} after its last case"
+            raise NativeProgramError(f"{program} {after}")
+        outcomes.append(ending)
+    missing = len(requests) - len(outcomes)
+    return outcomes + [Outcome("not run", "the process ended earlier")] * missing
 
 
-def known_defect(problem: Problem) -> str:
-    """Return where a defect is reported that native may meet in a problem; empty for none.
-
-    Which implementation native would choose is not known here, so that some problems are
-    named that it would compute well.
-    """
-    version, as_convolution = library().version, problem.as_convolution()
-    for defect in DEFECTS:
-        if defect.is_in(version) and defect.applies(as_convolution):
-            return defect.reference
-    return ""
-
-
-def _run(program: Path, requests: Sequence[Request], folder: Path, timeout: float) -> list[Outcome]:
-    files = [folder / part for part in ("cases", "inputs", "outputs", "report")]
-    cases, inputs, outputs, report = files
-    _write(requests, cases, inputs)
+def _execute(command: Sequence[Path], timeout: float) -> Outcome | None:
+    """Run a program to its end; return the outcome of the case during which it was killed."""
     # Spinning threads slow the cases down many times where other processes want the cores.
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(get_num_threads()),
         "OMP_WAIT_POLICY": "passive",
     }
-    ending = None
     try:
         done = subprocess.run(
-            [program, *files], env=environment, capture_output=True, text=True,
-            timeout=timeout, check=False,
-        )  # fmt: skip
+            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
     except subprocess.TimeoutExpired:
-        ending = Outcome("timed out", f"after {timeout:g} s")
+        return Outcome("timed out", f"after {timeout:g} s")
     except OSError as error:
-        raise NativeProgramError(f"{program} cannot be run: {error}") from None
-    else:
-        if done.returncode > 0:
-            raise NativeProgramError(
-                f"{program} exited with {done.returncode}: {done.stderr.strip()}"
-            )
-        if done.returncode < 0:
-            ending = Outcome("crashed", f"by signal {-done.returncode}")
-    raw = outputs.read_bytes() if outputs.exists() else b""
-    lines = report.read_text().splitlines() if report.exists() else []
-    outcomes = [_outcome(line, r.dtype, raw) for line, r in zip(lines, requests, strict=False)]
-    if ending and len(outcomes) == len(requests):
-        raise NativeProgramError(f"{program} {ending.status} {ending.detail} after its last case")
-    if ending:
-        outcomes.append(ending)
-    missing = len(requests) - len(outcomes)
-    return outcomes + [Outcome("not run", "the process ended earlier")] * missing
+        raise NativeProgramError(f"{command[0]} cannot be run: {error}") from None
+    if done.returncode > 0:
+        raise NativeProgramError(
+            f"{command[0]} exited with {done.returncode}: {done.stderr.strip()}"
+        )
+    return Outcome("crashed", f"by signal {-done.returncode}") if done.returncode else None
+
+
+def known_defect(problem: Problem) -> str:
+    """Return the reference of a known defect of native oneDNN that a problem may meet, or "".
+
+    The implementation that native oneDNN would choose is not known here, so the answer also
+    covers some problems that it would compute correctly.
+    """
+    version, as_convolution = library().version, problem.as_convolution()
+    for defect in DEFECTS:
+        if defect.is_in(version) and defect.applies(as_convolution):
+            return defect.reference
+    return ""
 
 
 def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
@@ -268,12 +242,12 @@ def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
 
 
 def case_line(tokens: Mapping[str, Token]) -> str:
-    """Return tokens as the native programs read them."""
-    return " ".join(f"{key}={_token(value)}" for key, value in tokens.items())
-
-
-def _token(value: Token) -> str:
-    return str(value) if isinstance(value, int | str) else ",".join(map(str, value))
+    """Return tokens as a line that the native programs read: ``strides=1,2 dt=f32``."""
+    texts = {
+        key: str(value) if isinstance(value, int | str) else ",".join(map(str, value))
+        for key, value in tokens.items()
+    }
+    return " ".join(f"{key}={text}" for key, text in texts.items())
 
 
 def _outcome(line: str, dtype: str, raw: bytes) -> Outcome:
@@ -299,7 +273,14 @@ def _library() -> tuple[Library, Path]:
     return found, path
 
 
-def _compiler() -> str:
+def find_compiler() -> str:
+    """Return the path of the C++ compiler: ``CXX``, c++, g++ or clang++.
+
+    Raises
+    ------
+    ComparisonUnavailableError
+        If there is none, or on Windows, where the programs are not built.
+    """
     if sys.platform == "win32":
         raise ComparisonUnavailableError("the native programs are not built on Windows")
     for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
@@ -311,7 +292,7 @@ def _compiler() -> str:
 def _include_folders(
     compiler: str, version: tuple[int, ...], path: Path, chosen: Sequence[str]
 ) -> Sequence[str]:
-    """Return the folders whose headers are of the library's minor version."""
+    """Return the first folders whose headers have the library's minor version."""
     beside, installed = path.parents[1] / "include", Path(sys.prefix, "include")
     tried: list[str] = []
     for folders in [chosen] if chosen else [[str(beside)], [str(installed)], []]:
@@ -329,7 +310,7 @@ def _include_folders(
 
 
 def _headers_version(compiler: str, folders: Sequence[str]) -> tuple[int, ...] | None:
-    """Ask the preprocessor: which headers are found is its business."""
+    """Return the version of the headers that the compiler's preprocessor finds, if any."""
     macros = "#include <oneapi/dnnl/dnnl_version.h>\nDNNL_VERSION_MAJOR DNNL_VERSION_MINOR\n"
     command = [compiler, "-E", "-P", "-x", "c++", *(f"-I{folder}" for folder in folders), "-"]
     done = subprocess.run(
@@ -346,23 +327,23 @@ def _digest(source: Path, command: Sequence[str], found: Library) -> str:
         texts = [file.read_bytes() for file in (source, *headers)]
     except OSError as error:
         raise ComparisonUnavailableError(f"the C++ sources are missing: {error}") from None
-    return hashlib.sha256(repr((texts, command, found.version, found.hash)).encode()).hexdigest()[
-        :16
-    ]
+    identity = repr((texts, command, found.version, found.hash))
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _compile(command: Sequence[str], program: Path) -> None:
-    """Compile beside the final place and move: another process never sees half a program."""
+    """Compile in a temporary folder, then rename: no other process sees a partial program."""
     try:
         program.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            made = Path(folder, program.name)
+            compiled = Path(folder, program.name)
             done = subprocess.run(
-                [*command, "-o", made], capture_output=True, text=True, timeout=300, check=False
-            )
+                [*command, "-o", compiled],
+                capture_output=True, text=True, timeout=300, check=False,
+            )  # fmt: skip
             if done.returncode:
                 raise NativeProgramError(f"{' '.join(command)}\n{done.stderr}")
-            made.replace(program)
+            compiled.replace(program)
     except subprocess.TimeoutExpired as error:
         raise NativeProgramError(f"{error}: {' '.join(command)}") from None
     except OSError as error:

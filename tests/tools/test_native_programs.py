@@ -1,4 +1,4 @@
-"""The native programs: found or built, kept, and never more than an outcome when they die."""
+"""Native programs are compiled once, and their crashes are outcomes of the cases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from onednn_py.backends.onednn.binding.library import Library
 from onednn_py.errors import LibraryNotFoundError
-from onednn_py.tools import native_programs as comparison
+from onednn_py.tools import native_programs
 from onednn_py.tools.native_programs import (
     ComparisonUnavailableError,
     NativeProgramError,
     Request,
+    find_compiler,
     native_program,
     run_program,
 )
@@ -22,14 +23,14 @@ REQUESTS = [Request({"number": i}, "f32", (np.full(3, i, np.float32),)) for i in
 
 
 def script(folder: Path, text: str) -> Path:
-    """Return a program that is called as the native ones are: CASES INPUTS OUTPUTS REPORT."""
+    """Return a shell script that is called as native programs: CASES INPUTS OUTPUTS REPORT."""
     path = folder / "program"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
 
 
-def test_cases_and_tensors_go_in_and_results_come_out(tmp_path: Path) -> None:
+def test_results_are_read_in_the_order_of_the_cases(tmp_path: Path) -> None:
     program = script(
         tmp_path,
         'cp "$2" "$3"\n'
@@ -43,7 +44,7 @@ def test_cases_and_tensors_go_in_and_results_come_out(tmp_path: Path) -> None:
         np.testing.assert_array_equal(outcome.arrays[0], request.inputs[0])
 
 
-def test_a_program_that_dies_leaves_what_was_done_before(tmp_path: Path) -> None:
+def test_a_crash_keeps_the_outcomes_before_it(tmp_path: Path) -> None:
     program = script(tmp_path, 'printf "unimplemented\\twhy\\n" >"$4"; kill -9 $$')
     first, second, third = run_program(program, REQUESTS)
     assert (first.status, first.detail) == ("unimplemented", "why")
@@ -69,18 +70,18 @@ def test_an_unknown_program() -> None:
         native_program("reorder")
 
 
-def test_the_sources_are_there() -> None:
-    for name in comparison.PROGRAMS:
-        assert (comparison.sources_folder() / f"{name}.cpp").is_file()
+def test_every_program_has_its_source() -> None:
+    for name in native_programs.PROGRAMS:
+        assert (native_programs.sources_folder() / f"{name}.cpp").is_file()
 
 
 class TestBuilding:
     @pytest.fixture(autouse=True)
     def available(self, onednn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Skip where there is nothing to build with."""
+        """Skip without a compiler."""
         monkeypatch.delenv("CPLUS_INCLUDE_PATH", raising=False)
         try:
-            comparison._compiler()
+            find_compiler()
         except ComparisonUnavailableError as error:
             pytest.skip(str(error))
 
@@ -103,13 +104,13 @@ class TestBuilding:
         assert first.stat().st_mtime_ns == compiled
         assert list(tmp_path.iterdir()) == [first]
 
-    def test_other_sources_are_another_program(
+    def test_changed_sources_are_compiled_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         sources = tmp_path / "sources"
         sources.mkdir()
-        monkeypatch.setattr(comparison, "sources_folder", lambda: sources)
-        include = self.headers(tmp_path, comparison.library().version[1])
+        monkeypatch.setattr(native_programs, "sources_folder", lambda: sources)
+        include = self.headers(tmp_path, native_programs.library().version[1])
         programs = set()
         for number in (0, 1):
             (sources / "cases.hpp").write_text("")
@@ -139,8 +140,8 @@ class TestBuilding:
         with pytest.raises(ComparisonUnavailableError, match="without the Graph API"):
             native_program("graph", folder=tmp_path)
 
-    def test_nowhere_to_keep_it(self, tmp_path: Path) -> None:
-        include = self.headers(tmp_path, comparison.library().version[1])
+    def test_a_folder_that_cannot_be_written(self, tmp_path: Path) -> None:
+        include = self.headers(tmp_path, native_programs.library().version[1])
         (tmp_path / "file").write_text("")
         with pytest.raises(ComparisonUnavailableError, match="cannot write the program"):
             native_program("primitives", include=include, folder=tmp_path / "file")
@@ -150,6 +151,6 @@ def test_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Library:
         raise LibraryNotFoundError("nothing found")
 
-    monkeypatch.setattr(comparison, "library", missing)
+    monkeypatch.setattr(native_programs, "library", missing)
     with pytest.raises(ComparisonUnavailableError, match="nothing found"):
         native_program("graph", folder=tmp_path)
