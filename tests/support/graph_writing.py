@@ -1,19 +1,25 @@
-"""Writes graph files as oneDNN does: encoded attributes, defaults, numbers for booleans."""
+"""Writes graph files in the form of oneDNN's dumps."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.support.cases import Case, Tensors
 from tests.support.native_programs import DTYPES
 
-# What oneDNN writes for a size or stride that is not known.
+# oneDNN's value of an unknown size or stride.
 UNKNOWN = -(2**63)
 
-KINDS = {
+# Positions in the document of `graph(gradient())`, for `put` and `remove`.
+OPERATION = ("graph", 0)
+STRIDES = (*OPERATION, "attrs", "strides")
+INPUT = (*OPERATION, "inputs", 1)
+
+DOCUMENTED_NAMES = {
     "convolution": "Convolution",
     "convolution_backward_data": "ConvolutionBackwardData",
     "convolution_backward_weights": "ConvolutionBackwardWeights",
@@ -23,22 +29,13 @@ KINDS = {
 }
 
 
-def dense(shape: Sequence[int]) -> list[int]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return strides[::-1]
-
-
-def tensor(
-    id_: int, shape: Sequence[int], dtype: str = "f32", strides: Sequence[int] | None = None
-) -> dict[str, Any]:
+def tensor(id_: int, shape: Sequence[int], dtype: str = "f32") -> dict[str, Any]:
+    """Return a dense tensor."""
     return {
         "id": id_,
         "dtype": dtype,
         "shape": list(shape),
-        "stride": list(dense(shape) if strides is None else strides),
+        "stride": [math.prod(shape[axis + 1 :]) for axis in range(len(shape))],
         "layout_type": "strided",
         "property_type": "undef",
     }
@@ -87,8 +84,30 @@ def write(folder: Path, *operations: Mapping[str, Any]) -> Path:
     return path
 
 
+def put(value: Any, *position: str | int) -> Callable[[Any], None]:
+    """Return a function that sets a field of a document."""
+
+    def change(document: Any) -> None:
+        for key in position[:-1]:
+            document = document[key]
+        document[position[-1]] = value
+
+    return change
+
+
+def remove(*position: str | int) -> Callable[[Any], None]:
+    """Return a function that removes a field of a document."""
+
+    def change(document: Any) -> None:
+        for key in position[:-1]:
+            document = document[key]
+        del document[position[-1]]
+
+    return change
+
+
 def gradient(**others: Any) -> dict[str, Any]:
-    """Return a ConvolutionBackwardData, (2, 4, 5, 5) with 3x3 weights to (2, 3, 7, 7)."""
+    """Return a ConvolutionBackwardData of diff_dst (2, 4, 5, 5) to diff_src (2, 3, 7, 7)."""
     attributes = {
         "strides": [1, 1],
         "pads_begin": [0, 0],
@@ -104,7 +123,7 @@ def gradient(**others: Any) -> dict[str, Any]:
 
 
 def chain() -> list[dict[str, Any]]:
-    """Return a forward pass and the two gradients behind it, the last operation first."""
+    """Return a forward pass and two gradients of its results, the last operation first."""
     attributes = {
         "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1],
         "data_format": "NXC", "weights_format": "XIO", "groups": 1, "auto_pad": "None",
@@ -124,7 +143,7 @@ def chain() -> list[dict[str, Any]]:
 def of_case(
     case: Case, function: str, dtype: str, data_format: str, weights_first: bool, form: str
 ) -> tuple[dict[str, Any], list[Any], Tensors]:
-    """Return a case as an operation with tensors 0, 1, ..., their arrays, and the case's own."""
+    """Return a case as an operation with inputs 0, 1, ..., their arrays, and the case's tensors."""
     tensors = case.integers(dtype)
     positional, keywords = tensors.arguments(function, data_format, weights_first, form)
     keywords = {name: value for name, value in keywords.items() if name != "bias"}
@@ -140,7 +159,7 @@ def of_case(
     inputs = [tensor(i, array.shape, dtype) for i, array in enumerate(arrays)]
     assert all(array.dtype == DTYPES[dtype] for array in arrays)
     output = tensor(9, result, dtype)
-    return operation(0, KINDS[function], inputs, output, keywords), arrays, tensors
+    return operation(0, DOCUMENTED_NAMES[function], inputs, output, keywords), arrays, tensors
 
 
 def _result_shape(

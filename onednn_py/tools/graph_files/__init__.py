@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from onednn_py.errors import AttributeValueError, GraphFileError
 from onednn_py.problem.attributes import parse_shape
 
 from .agreement import Comparison
-from .calls import is_shape_input
 from .parsing import GraphOperation, LogicalTensor, parse_graph
 from .replay import COMPARABLE, OperationReport, Replay, run_operations
 from .tensors import given_tensor
@@ -66,7 +65,7 @@ class Graph:
     ----------
     path : str
     operations : tuple of GraphOperation
-        Each behind those whose results it reads.
+        In topological order.
     """
 
     def __init__(self, path: str, operations: tuple[GraphOperation, ...]) -> None:
@@ -79,20 +78,19 @@ class Graph:
 
     @property
     def input_names(self) -> dict[str, int]:
-        """Ids of the tensors that can be given, by every name that is theirs alone.
+        """Ids of the tensors that can be given, by every unambiguous name.
 
-        These are the id itself, ``operation.input`` with the operation's name and the
-        input's documented name, and the input's name alone.
+        A tensor's names are its id, ``operation.input`` with the operation's name and the
+        input's documented name, and the documented name alone.
         """
         ids: dict[str, set[int]] = {}
-        for operation in self._ours():
-            for tensor, name in zip(operation.inputs, KINDS[operation.kind].inputs, strict=False):
-                keys = [str(tensor.id), name]
-                if operation.name:
-                    keys.append(f"{operation.name}.{name}")
-                for key in keys:
-                    ids.setdefault(key, set()).add(tensor.id)
-        return {key: next(iter(named)) for key, named in ids.items() if len(named) == 1}
+        for operation, name, tensor in self._inputs():
+            names = [str(tensor.id), name]
+            if operation.name:
+                names.append(f"{operation.name}.{name}")
+            for key in names:
+                ids.setdefault(key, set()).add(tensor.id)
+        return {name: next(iter(named)) for name, named in ids.items() if len(named) == 1}
 
     def run(
         self,
@@ -103,23 +101,22 @@ class Graph:
         compare: str | Sequence[str] = (),
         on_start: Callable[[GraphOperation], None] | None = None,
     ) -> Replay:
-        """Run every operation that this package has, and say what came of each.
+        """Run every operation that this package supports, and report on all of them.
 
-        A tensor that is neither given nor made by an operation that ran holds small random
-        integers, for which every backend must give the same bits.
+        A tensor that is neither given nor the result of an operation that ran holds small
+        random integers, for which every backend must give the same bits.
 
         Parameters
         ----------
         inputs : mapping of str or int to ndarray, optional
-            Tensors by a name of `input_names` or by their id. A type other than the file's
-            will do if its values are exact in that.
+            Tensors by a name of `input_names` or by id. The array may have another type than
+            the file's if its values are exact in the file's.
         seed : int
             Of the random tensors.
         backend : {"auto", "onednn", "numpy"}, optional
         compare : {"numpy", "native", "auto"} or sequence of them
-            What else computes each operation, to be compared: the NumPy backend, native
-            oneDNN's Graph API in a C++ program compiled on the spot, or both, native only
-            where that can be done.
+            Compare each result with that of the NumPy backend, of native oneDNN's Graph API in
+            a C++ program compiled for it, or of both, the latter only where it can be built.
         on_start : callable, optional
             Called with each operation that is about to run.
 
@@ -131,37 +128,40 @@ class Graph:
         Raises
         ------
         GraphFileError, ShapeError, DTypeError, AttributeValueError
-            If a given tensor is none of the file's or does not fit it, an argument is wrong,
+            If a given tensor is not in the file or does not fit it, an argument is wrong,
             or the tensors do not fit in memory.
         ComparisonUnavailableError
-            If ``"native"`` is asked for and something is missing for it.
+            If ``compare`` names ``"native"``, and native oneDNN cannot be run.
         LibraryNotFoundError
             If ``backend="onednn"`` and no library can be used.
         """
         if type(seed) is not int or seed < 0:
             raise AttributeValueError(f"seed: expected a non-negative integer, got {seed!r}")
         names = self.input_names
-        mentions = self._mentions()
+        tensors: dict[int, tuple[LogicalTensor, bool]] = {}
+        for operation, documented_name, tensor in self._inputs():
+            is_shape = documented_name == KINDS[operation.kind].shape
+            tensors.setdefault(tensor.id, (tensor, is_shape))
         given: dict[int, Any] = {}
-        extents: dict[int, tuple[int, ...]] = {}
+        given_shapes: dict[int, tuple[int, ...]] = {}
         for name, array in (inputs or {}).items():
             id_ = names.get(str(name))
             where = f"{self.path}: input {name}"
             if id_ is None:
                 accepted = ", ".join(names) or "none"
                 raise GraphFileError(f"{where}: no such tensor; there are {accepted}")
-            if id_ in given or id_ in extents:
+            if id_ in given or id_ in given_shapes:
                 raise GraphFileError(f"{where}: tensor {id_} is given twice")
-            tensor, is_shape = mentions[id_]
+            tensor, is_shape = tensors[id_]
             if is_shape:
-                extents[id_] = parse_shape(self.path, f"input {name}", np.asarray(array))
+                given_shapes[id_] = parse_shape(self.path, f"input {name}", np.asarray(array))
             else:
                 given[id_] = given_tensor(where, array, tensor)
         try:
             return run_operations(
                 self.operations,
                 given,
-                extents,
+                given_shapes,
                 seed=seed,
                 backend=backend,
                 compare=[compare] if isinstance(compare, str) else compare,
@@ -170,14 +170,10 @@ class Graph:
         except GraphFileError as error:
             raise GraphFileError(f"{self.path}: {error}") from None
 
-    def _ours(self) -> list[GraphOperation]:
-        return [operation for operation in self.operations if operation.kind in KINDS]
-
-    def _mentions(self) -> dict[int, tuple[LogicalTensor, bool]]:
-        """Return each input's first mention by an operation of ours, and whether it is a shape."""
-        mentions: dict[int, tuple[LogicalTensor, bool]] = {}
-        for operation in self._ours():
-            for index, tensor in enumerate(operation.inputs):
-                is_shape = is_shape_input(operation.kind, index)
-                mentions.setdefault(tensor.id, (tensor, is_shape))
-        return mentions
+    def _inputs(self) -> Iterator[tuple[GraphOperation, str, LogicalTensor]]:
+        """Yield the inputs of all supported operations, with their documented names."""
+        for operation in self.operations:
+            if operation.kind in KINDS:
+                names = KINDS[operation.kind].inputs
+                for name, tensor in zip(names, operation.inputs, strict=False):
+                    yield operation, name, tensor

@@ -1,4 +1,4 @@
-"""How far two results of one operation may lie apart, and whether they do."""
+"""Whether two backends' results of one operation agree, and how far they may lie apart."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onednn_py.tools.verification.numerical_errors import LEAST_EXPONENT, UNIT_R
 
 from .tensors import EXACT_SUM
 
-__all__ = ["Comparison", "Judge", "not_compared"]
+__all__ = ["Comparison", "Tolerance"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A result beside the one that another backend computed from the same inputs.
+    """A result compared with another backend's from the same inputs.
 
     Attributes
     ----------
@@ -40,23 +40,20 @@ class Comparison:
     detail: str = ""
 
 
-def not_compared(other: str, reason: str) -> Comparison:
-    return Comparison(other, "not compared", detail=reason)
+class Tolerance:
+    """How far results of one operation on given inputs may lie apart.
 
-
-class Judge:
-    """Compares results of one operation on given inputs.
-
-    Where all inputs are integers so small that no sum of their products leaves those that
-    float32 holds exactly, every order of summation gives the same bits, and results must be
-    equal; so it is with the random inputs of this package. Otherwise an element may differ by
+    If all inputs are integers so small that float32 holds every sum of their products exactly,
+    every order of summation gives the same bits, and results must be equal; the random inputs
+    of this package are of this kind. Otherwise an element x may differ by
 
         2 u |x|  +  sqrt(terms) 2^-23 scale
 
     where u is the unit roundoff of the type, 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16: each
-    result is rounded once to it. The rest is what ``terms`` roundings of sums in float32 come
-    to if they are as good as independent. ``scale`` is how large these sums get: the largest
-    result, or the length of a random walk, sqrt(terms) times the root mean square products.
+    of the two results is rounded once to the type. The second summand bounds ``terms``
+    roundings of float32 sums, taken as independent. ``scale`` is the magnitude of these sums:
+    the largest result, or the length of a random walk, sqrt(terms) times the root mean square
+    of the products.
 
     Parameters
     ----------
@@ -68,33 +65,30 @@ class Judge:
     """
 
     def __init__(self, dtype: str, inputs: Mapping[str, Array], terms: int) -> None:
-        factors = [array for role, array in inputs.items() if role != "bias"]
-        bias = inputs.get("bias")
-        largest = terms * _largest(factors[0]) * _largest(factors[1])
-        if bias is not None:
-            largest += _largest(bias)
-        self.exact = largest <= EXACT_SUM and all(map(_is_integral, inputs.values()))
+        first, second = (array for role, array in inputs.items() if role != "bias")
+        largest_sum = terms * _largest(first) * _largest(second)
+        if "bias" in inputs:
+            largest_sum += _largest(inputs["bias"])
+        self.exact = largest_sum <= EXACT_SUM and all(map(_is_integral, inputs.values()))
         self._dtype = dtype
         self._smallest = 2.0 ** (LEAST_EXPONENT[dtype] + 1 - DIGITS[dtype])
-        self._terms = max(terms, 1)
-        self._walk = (
-            self._terms**0.5 * _root_mean_square(factors[0]) * _root_mean_square(factors[1])
-        )
+        self._sqrt_terms = max(terms, 1) ** 0.5
+        self._walk = self._sqrt_terms * _root_mean_square(first) * _root_mean_square(second)
 
     def compare(self, other: str, ours: Array, theirs: Array) -> Comparison:
-        """Compare our result with another backend's."""
+        """Compare our result with that of the backend ``other``."""
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             detail = f"{theirs.dtype} of shape {theirs.shape}, ours {ours.dtype} of {ours.shape}"
             return Comparison(other, "differs", None, detail)
         mine, yours = ours.astype(np.float32, copy=False), theirs.astype(np.float32, copy=False)
         same = (mine == yours) | (np.isnan(mine) & np.isnan(yours))
+        if same.all():
+            return Comparison(other, "equal", 0.0)
         with np.errstate(invalid="ignore", over="ignore"):
             difference = np.abs(mine - yours)
         difference[np.isnan(difference)] = np.inf
         difference[same] = 0
-        largest = float(difference.max(initial=0.0))
-        if same.all():
-            return Comparison(other, "equal", 0.0)
+        largest = float(difference.max())
         wrong = ~same if self.exact else ~(difference <= self._allowed(yours))
         if not wrong.any():
             return Comparison(other, "close", largest)
@@ -113,7 +107,7 @@ class Judge:
         finite[~np.isfinite(finite)] = 0
         scale = max(float(finite.max(initial=0.0)), self._walk)
         rounding = 2 * UNIT_ROUNDOFF[self._dtype] * finite + self._smallest
-        allowed: Array = rounding + self._terms**0.5 * 2 * UNIT_ROUNDOFF["f32"] * scale
+        allowed: Array = rounding + self._sqrt_terms * 2 * UNIT_ROUNDOFF["f32"] * scale
         return allowed
 
 

@@ -1,4 +1,4 @@
-"""An operation of a graph file as a call of the package: names, shapes, attributes."""
+"""Checks an operation of a graph file, and turns it into a call of this package."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from onednn_py.tools.native_programs import Request, Token
 
 from .parsing import GraphOperation, LogicalTensor
 
-__all__ = ["FILE_DTYPES", "Call", "UnsupportedOperationError", "call_of", "is_shape_input"]
+__all__ = ["FILE_DTYPES", "Call", "UnsupportedOperationError", "call_of"]
 
 Array = npt.NDArray[Any]
 
 FILE_DTYPES = ("f32", "bf16", "f16")
 
-# What oneDNN adds to the attributes when it writes a graph after partitioning.
+# Attributes that oneDNN adds when it writes a graph after partitioning.
 ANNOTATIONS = ("partition_id", "backend")
 
-# The older name has other attribute names; native knows the newer one only.
+# The Graph API has only the newer operation, whose attributes have other names.
 NATIVE_KINDS = {"ConvolutionBackpropData": "ConvolutionBackwardData"}
 
 
 class UnsupportedOperationError(OneDNNPyError):
-    """An operation of a graph file is none that this package computes."""
+    """This package does not compute an operation of a graph file, or not on its tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation of ours: what it computes, and which tensors of the file it reads.
+    """A supported operation: its recipe, and the tensors of the file that it reads and writes.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class Call:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the inputs and of the result, by their documented names."""
+        """Shapes of the inputs and, last, of the result, by their documented names."""
         operation = self.recipe.operation
         names = {role: name for name, role in operation.tensors.items()}
         shapes = {names[role]: self.recipe.views[role].shape for role in self.inputs}
         return {**shapes, operation.result: self.recipe.result_shape}
 
     def plan(self, arrays: Mapping[str, Array], backend: str | None) -> dispatch.BackendPlan:
-        """Return the plan that `execute` uses for these arrays, by role, building it if needed."""
+        """Return the plan, cached or new, that `execute` uses for these arrays, by role."""
         strides = {
             role: element_strides(array) or dense_strides(array.shape)
             for role, array in arrays.items()
@@ -95,16 +95,16 @@ class Call:
         return dispatch.plan_problem(self.recipe.problem(strides), current_backend(backend))
 
     def execute(self, arrays: Mapping[str, Array], out: Array | None, backend: str | None) -> Array:
-        """Compute the result from the input arrays, by role."""
+        """Return the result of the input arrays, given by role."""
         (result,) = run(Task.of(self.recipe), arrays, (out,), settings(backend))
         return result
 
     def request(self, arrays: Mapping[str, Array]) -> Request:
-        """Return the same for native's Graph API, with dense tensors."""
-        kind, attributes = self.operation.kind, self.recipe.attributes
+        """Return the call as a request to native oneDNN's Graph API, with dense tensors."""
+        name, attributes = self.operation.kind, self.recipe.attributes
         shape = self.recipe.result_shape
         tokens: dict[str, Token] = {
-            "kind": NATIVE_KINDS.get(kind, kind),
+            "kind": NATIVE_KINDS.get(name, name),
             "strides": attributes.strides,
             "pads_begin": attributes.pads_begin,
             "pads_end": attributes.pads_end,
@@ -117,7 +117,7 @@ class Call:
         }
         if any(attributes.output_padding):
             tokens["output_padding"] = attributes.output_padding
-        if KINDS[kind].shape:
+        if KINDS[name].shape:
             is_weights = self.recipe.operation.direction is Direction.BACKWARD_WEIGHTS
             tokens["weights_shape" if is_weights else "dst_shape"] = shape
         inputs = tuple(arrays[role] for role in self.inputs)
@@ -125,38 +125,32 @@ class Call:
         return Request(tokens, self.dtype, inputs)
 
 
-def is_shape_input(kind: str, index: int) -> bool:
-    """Whether an input of an operation is a list of extents, such as dst_shape, and no tensor."""
-    names = KINDS[kind].inputs
-    return index < len(names) and names[index] == KINDS[kind].shape
-
-
 def call_of(
     operation: GraphOperation,
     specs: Mapping[int, TensorSpec],
-    extents: Mapping[int, tuple[int, ...]],
+    given_shapes: Mapping[int, tuple[int, ...]],
 ) -> Call:
-    """Check an operation and work out all that does not depend on data.
+    """Check an operation, and return it as a call.
 
     Parameters
     ----------
     operation : GraphOperation
     specs : mapping of int to TensorSpec
-        Tensors, by id, whose shape is known from elsewhere than this operation.
-    extents : mapping of int to tuple of int
-        Values of inputs that are shapes, by id.
+        Given tensors and those of earlier operations, by id.
+    given_shapes : mapping of int to tuple of int
+        Given values of inputs that are shapes, such as dst_shape, by id.
 
     Raises
     ------
     UnsupportedOperationError
-        If it is none of ours, or a shape stays unknown.
+        If this package does not compute the operation, or a shape stays unknown.
     GraphFileError
-        If what the file says of a tensor contradicts the operation or other operations.
+        If the file contradicts itself about a tensor.
     ShapeError, AttributeValueError, DTypeError
         As the functions themselves raise.
     """
-    kind = KINDS.get(operation.kind)
-    if kind is None:
+    documented = KINDS.get(operation.kind)
+    if documented is None:
         raise UnsupportedOperationError(f"the kind {operation.kind} is none that onednn_py runs")
     if len(operation.outputs) != 1:
         raise GraphFileError(f"outputs: expected 1, got {len(operation.outputs)}")
@@ -164,7 +158,7 @@ def call_of(
     tensors = {
         index: tensor
         for index, tensor in enumerate(operation.inputs)
-        if not is_shape_input(operation.kind, index)
+        if not _is_shape_input(operation.kind, index)
     }
     for tensor in (*tensors.values(), result):
         _check_dtype(tensor)
@@ -172,24 +166,30 @@ def call_of(
     for index, tensor in tensors.items():
         inputs[index] = _spec(tensor, specs)
     attributes = _attributes(operation)
-    if kind.shape:
+    if documented.shape:
         for index, tensor in enumerate(operation.inputs):
             if index not in tensors:
-                inputs[index] = extents.get(tensor.id)
-        # A file has no values of a tensor dst_shape or weights_shape, but the result's shape.
-        attributes.setdefault(kind.shape, result.shape)
+                inputs[index] = given_shapes.get(tensor.id)
+        # A file does not hold the values of an input, but it holds the result's shape.
+        attributes.setdefault(documented.shape, result.shape)
     bound, arguments = bind(operation.kind, inputs, attributes)
-    made = _recipe(bound.function, arguments)
-    if result.shape not in (None, made.result_shape):
+    checked = _recipe(bound.function, arguments)
+    if result.shape not in (None, checked.result_shape):
         raise ShapeError(
             f"outputs[0]: the file gives it the shape {result.shape}, inputs and attributes"
-            f" give {made.result_shape}"
+            f" give {checked.result_shape}"
         )
-    if DTYPES[result.dtype] != DTYPES[made.dtype]:
-        raise DTypeError(f"outputs[0]: is {result.dtype}, but the inputs are {made.dtype}")
-    roles = made.operation.tensors
-    by_role = {roles[kind.inputs[index]]: tensor for index, tensor in tensors.items()}
-    return Call(operation, made, by_role, result)
+    if DTYPES[result.dtype] != DTYPES[checked.dtype]:
+        raise DTypeError(f"outputs[0]: is {result.dtype}, but the inputs are {checked.dtype}")
+    roles = checked.operation.tensors
+    by_role = {roles[documented.inputs[index]]: tensor for index, tensor in tensors.items()}
+    return Call(operation, checked, by_role, result)
+
+
+def _is_shape_input(name: str, index: int) -> bool:
+    """Whether an input of an operation is a shape, such as dst_shape, and not a tensor."""
+    names = KINDS[name].inputs
+    return index < len(names) and names[index] == KINDS[name].shape
 
 
 def _check_dtype(tensor: LogicalTensor) -> None:
@@ -219,8 +219,8 @@ def _attributes(operation: GraphOperation) -> dict[str, Any]:
     attributes = {
         name: value for name, value in operation.attributes.items() if name not in ANNOTATIONS
     }
-    # Left out of a program, it is in the dump with one zero for each of the 12 axes that a
-    # tensor of oneDNN can have.
+    # Where a program leaves output_padding out, its dump has a zero for each of the 12 axes
+    # that a oneDNN tensor can have.
     padding = attributes.get("output_padding")
     axes = len(operation.inputs[0].shape or ()) - 2 if operation.inputs else 0
     if isinstance(padding, list) and len(padding) > axes > 0 and not any(padding[axes:]):
@@ -234,7 +234,7 @@ def _recipe(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Recip
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     values = {**defaults, **arguments}
     tensors = {tensor: values.pop(tensor) for tensor in OPERATIONS[name].tensors}
-    # What is left of these names is no attribute of the operation.
+    # These parameters are no attributes of the operation.
     for argument in ("out", "backend", "fpmath_mode", "bias"):
         values.pop(argument, None)
     return recipe(name, tensors, values)

@@ -1,15 +1,15 @@
-"""The text of a oneDNN Graph file to checked values.
+"""Parses oneDNN Graph files into operations and tensors.
 
-Such files are written by ``ONEDNN_GRAPH_DUMP=graph`` and kept by oneDNN as inputs of its own
-tests. Nothing here knows what an operation means; every mistake in a file is an error that
-names the file, the operation and the field.
+``ONEDNN_GRAPH_DUMP=graph`` writes such files, and oneDNN's own tests read them. The parser knows
+the format, not the meaning of operations; every mistake in a file is an error that names the
+file, the operation and the field.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -21,7 +21,7 @@ __all__ = ["GraphOperation", "LogicalTensor", "parse_graph"]
 
 LAYOUTS = ("strided", "any", "undef", "opaque")
 
-# DNNL_GRAPH_UNKNOWN_DIM, and what it was before version 3.
+# DNNL_GRAPH_UNKNOWN_DIM of version 3 and of earlier versions.
 UNKNOWN = (-(2**63), -1)
 
 _JSON_NAMES: dict[type, str] = {
@@ -32,19 +32,19 @@ _JSON_NAMES: dict[type, str] = {
     float: "a number",
     bool: "true or false",
 }
-_ATTRIBUTE_TYPES: dict[str, tuple[type, bool]] = {
-    "s64": (int, False),
-    "s64[]": (int, True),
-    "f32": (float, False),
-    "f32[]": (float, True),
-    "string": (str, False),
-    "bool": (bool, False),
+_ATTRIBUTE_TYPES: dict[str, type] = {
+    "s64": int,
+    "s64[]": int,
+    "f32": float,
+    "f32[]": float,
+    "string": str,
+    "bool": bool,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalTensor:
-    """A tensor as an operation of the file mentions it.
+    """A tensor as an operation of the file describes it.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class LogicalTensor:
     shape : tuple of int or None
         None where the file leaves it to be inferred.
     strides : tuple of int or None
-        In elements; None where the layout is left open, which is dense here.
+        In elements; None where the file leaves the layout open.
     """
 
     id: int
@@ -72,7 +72,7 @@ class GraphOperation:
     id : int
     name, kind : str
     attributes : mapping of str
-        Values as they are in the file: int, float, str, bool, or a list of int or float.
+        int, float, str, bool, or a list of int or float.
     inputs, outputs : tuple of LogicalTensor
         In index order.
     """
@@ -89,12 +89,12 @@ class GraphOperation:
 
 
 def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
-    """Read a file; return its operations, each behind the producers of its inputs.
+    """Return the operations of a file in topological order.
 
     Raises
     ------
     GraphFileError
-        If the file cannot be read, is no graph file, or its operations form a circle.
+        If the file cannot be read, is no graph file, or its operations form a cycle.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
     _refuse_twice(where, "operation", (operation.id for operation in operations))
     produced = (tensor.id for operation in operations for tensor in operation.outputs)
     _refuse_twice(where, "result of an operation: tensor", produced)
-    return _in_order(where, operations)
+    return _topological(where, operations)
 
 
 def _operation(where: str, entry: Any) -> GraphOperation:
@@ -124,7 +124,7 @@ def _operation(where: str, entry: Any) -> GraphOperation:
         id=id_,
         name=name,
         kind=_member(where, entry, "kind", str),
-        # An empty object is what oneDNN writes for an attribute that JSON cannot hold.
+        # oneDNN writes an empty object for an attribute that JSON cannot hold.
         attributes={
             key: _attribute(f"{where}: attrs: {key}", value)
             for key, value in attributes.items()
@@ -137,18 +137,14 @@ def _operation(where: str, entry: Any) -> GraphOperation:
 
 def _attribute(where: str, entry: Any) -> Any:
     entry = _typed(where, entry, dict)
-    type_ = _member(where, entry, "type", str)
-    if type_ not in _ATTRIBUTE_TYPES:
-        raise GraphFileError(
-            f"{where}: type: expected one of {', '.join(_ATTRIBUTE_TYPES)}; got {type_!r}"
-        )
-    kind, is_list = _ATTRIBUTE_TYPES[type_]
-    if is_list:
-        return _list(where, entry, "value", kind)
-    if kind is bool and entry.get("value") in (0, 1):
+    name = _one_of(f"{where}: type", _member(where, entry, "type", str), _ATTRIBUTE_TYPES)
+    type_ = _ATTRIBUTE_TYPES[name]
+    if name.endswith("[]"):
+        return _list(where, entry, "value", type_)
+    if type_ is bool and entry.get("value") in (0, 1):
         # oneDNN writes booleans as numbers.
         return bool(entry["value"])
-    return _member(where, entry, "value", kind)
+    return _member(where, entry, "value", type_)
 
 
 def _tensors(where: str, entry: dict[str, Any], name: str) -> tuple[LogicalTensor, ...]:
@@ -159,11 +155,7 @@ def _tensors(where: str, entry: dict[str, Any], name: str) -> tuple[LogicalTenso
 def _tensor(where: str, entry: Any) -> LogicalTensor:
     entry = _typed(where, entry, dict)
     shape = _extents(where, entry, "shape")
-    layout = _typed(f"{where}: layout_type", entry.get("layout_type", "strided"), str)
-    if layout not in LAYOUTS:
-        raise GraphFileError(
-            f"{where}: layout_type: expected one of {', '.join(LAYOUTS)}; got {layout!r}"
-        )
+    layout = _one_of(f"{where}: layout_type", entry.get("layout_type", "strided"), LAYOUTS)
     strides = None
     if layout == "strided" and shape is not None and "stride" in entry:
         strides = _extents(where, entry, "stride")
@@ -194,22 +186,29 @@ def _identifier(where: str, entry: dict[str, Any]) -> int:
     return id_
 
 
-def _list(where: str, entry: dict[str, Any], name: str, kind: type) -> list[Any]:
+def _list(where: str, entry: dict[str, Any], name: str, type_: type) -> list[Any]:
     listed = _member(where, entry, name, list)
-    return [_typed(f"{where}: {name}[{i}]", value, kind) for i, value in enumerate(listed)]
+    return [_typed(f"{where}: {name}[{i}]", value, type_) for i, value in enumerate(listed)]
 
 
-def _member(where: str, entry: dict[str, Any], name: str, kind: type) -> Any:
+def _member(where: str, entry: dict[str, Any], name: str, type_: type) -> Any:
     if name not in entry:
         raise GraphFileError(f"{where}: the field {name!r} is missing")
-    return _typed(f"{where}: {name}", entry[name], kind)
+    return _typed(f"{where}: {name}", entry[name], type_)
 
 
-def _typed(where: str, value: Any, kind: type) -> Any:
-    accepted = (int, float) if kind is float else (kind,)
-    # Python counts true and false among the integers.
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise GraphFileError(f"{where}: expected {_JSON_NAMES[kind]}, got {_abridged(value)}")
+def _one_of(where: str, value: Any, accepted: Collection[str]) -> str:
+    text: str = _typed(where, value, str)
+    if text not in accepted:
+        raise GraphFileError(f"{where}: expected one of {', '.join(accepted)}; got {text!r}")
+    return text
+
+
+def _typed(where: str, value: Any, type_: type) -> Any:
+    accepted = (int, float) if type_ is float else (type_,)
+    # In Python, true and false are integers.
+    if not isinstance(value, accepted) or (isinstance(value, bool) and type_ is not bool):
+        raise GraphFileError(f"{where}: expected {_JSON_NAMES[type_]}, got {_abridged(value)}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise GraphFileError(f"{where}: expected an integer of 64 bits, got {_abridged(value)}")
     return value
@@ -230,8 +229,7 @@ def _refuse_twice(where: str, what: str, ids: Iterable[int]) -> None:
         seen.add(id_)
 
 
-def _in_order(where: str, operations: list[GraphOperation]) -> tuple[GraphOperation, ...]:
-    """Return the operations in topological order."""
+def _topological(where: str, operations: list[GraphOperation]) -> tuple[GraphOperation, ...]:
     by_id = {operation.id: operation for operation in operations}
     producers = {tensor.id: o.id for o in operations for tensor in o.outputs}
     depends = {
@@ -241,5 +239,5 @@ def _in_order(where: str, operations: list[GraphOperation]) -> tuple[GraphOperat
     try:
         return tuple(by_id[id_] for id_ in TopologicalSorter(depends).static_order())
     except CycleError as error:
-        circle = " -> ".join(str(by_id[id_]) for id_ in error.args[1][:8])
-        raise GraphFileError(f"{where}: operations depend on their own results: {circle}") from None
+        cycle = " -> ".join(str(by_id[id_]) for id_ in error.args[1][:8])
+        raise GraphFileError(f"{where}: operations depend on their own results: {cycle}") from None

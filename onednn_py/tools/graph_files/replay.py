@@ -1,10 +1,11 @@
-"""Run the operations of a graph file, compare their results, say what came of each."""
+"""Runs the operations of a graph file, and compares their results with other backends'."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from onednn_py.tools.native_programs import (
     run_program,
 )
 
-from .agreement import Comparison, Judge, not_compared
+from .agreement import Comparison, Tolerance
 from .calls import Call, UnsupportedOperationError, call_of
 from .parsing import GraphOperation, LogicalTensor
 from .tensors import Filling, allocate, check_memory, fillings
@@ -34,28 +35,31 @@ COMPARABLE = ("numpy", "native", "auto")
 # Seconds for one operation of the native program.
 NATIVE_TIMEOUT = 120.0
 
-# An operation is timed until one of these is reached.
+# The timing of an operation ends at the first of these limits.
 MOST_EXECUTIONS = 5
 ENOUGH_SECONDS = 0.2
+
+# Computes a call from its inputs, or says why it cannot.
+Reference = Callable[[Call, Mapping[str, Array]], Array | str]
 
 
 @dataclass(frozen=True, slots=True)
 class OperationReport:
-    """What came of one operation.
+    """The outcome of one operation.
 
     Attributes
     ----------
     operation : GraphOperation
     status : {"ok", "differs", "failed", "unsupported"}
     notes : tuple of str
-        Why it did not run, how results differ, which inputs took the place of results of
-        operations that did not run.
+        Why the operation did not run, how results differ, and which inputs are random because
+        the operations that compute them did not run.
     shapes : dict of str to tuple of int
-        Of the input tensors, by their documented names, and last of the result.
+        Shapes of the inputs and, last, of the result, by their documented names.
     dtype, backend, implementation : str
-        Empty where it did not run.
+        Empty if the operation did not run.
     milliseconds : float or None
-        The fastest of a few executions, without making the plan.
+        The fastest of a few executions with an existing plan.
     comparisons : tuple of Comparison
     """
 
@@ -72,7 +76,7 @@ class OperationReport:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The operations of a graph file, run.
+    """The outcome of a graph file's operations.
 
     Attributes
     ----------
@@ -81,7 +85,7 @@ class Replay:
     results : dict of int to ndarray
         Results by tensor id, with the strides of the file.
     inputs : dict of int to ndarray
-        The tensors that the operations read and none of them made, given or random.
+        The given and the random tensors.
     """
 
     operations: tuple[OperationReport, ...]
@@ -98,42 +102,28 @@ class Replay:
 def run_operations(
     operations: Sequence[GraphOperation],
     given: Mapping[int, Array],
-    extents: Mapping[int, tuple[int, ...]],
+    given_shapes: Mapping[int, tuple[int, ...]],
     *,
     seed: int,
     backend: str | None,
     compare: Sequence[str],
     on_start: Callable[[GraphOperation], None] | None = None,
 ) -> Replay:
-    """Run operations in their order.
+    """Run operations in their order, as `Graph.run` documents.
 
     Parameters
     ----------
     operations : sequence of GraphOperation
     given : mapping of int to ndarray
-        Tensors by id; they win over results of operations.
-    extents : mapping of int to tuple of int
-        Given values of inputs that are shapes.
-    seed : int
-    backend : str or None
-    compare : sequence of {"numpy", "native", "auto"}
-    on_start : callable, optional
-        Called with each operation that is about to run.
-
-    Raises
-    ------
-    AttributeValueError
-        If ``compare`` names something else.
-    ComparisonUnavailableError
-        If it names native, and that cannot be run.
-    GraphFileError
-        If this machine's memory cannot hold the tensors.
-    LibraryNotFoundError
-        If ``backend`` is onednn and there is none; other errors are reports of operations.
+        Tensors by id; they take precedence over results of operations.
+    given_shapes : mapping of int to tuple of int
+        Values of inputs that are shapes, by id.
+    seed, backend, compare, on_start
+        As of `Graph.run`.
     """
-    others = _others(compare)
-    prepared = _prepared(operations, given, extents)
-    run = _Run(prepared, dict(given), seed, backend, others)
+    references = _references(compare)
+    calls = _checked_calls(operations, given, given_shapes)
+    run = _Run(calls, dict(given), seed, backend, references)
     reports = []
     for operation in operations:
         if on_start is not None:
@@ -142,76 +132,64 @@ def run_operations(
     return Replay(tuple(reports), run.results, run.inputs)
 
 
-Other = Callable[[Call, Mapping[str, Array]], Array | str]
-
-
-def _others(compare: Sequence[str]) -> dict[str, Other]:
-    """Return what computes each comparison: a result, or why there is none."""
+def _references(compare: Sequence[str]) -> dict[str, Reference]:
     for name in compare:
         if name not in COMPARABLE:
             raise AttributeValueError(
                 f"compare: expected some of {', '.join(COMPARABLE)}; got {name!r}"
             )
-    others: dict[str, Other] = {}
+    references: dict[str, Reference] = {}
     if {"numpy", "auto"} & set(compare):
-        others["numpy"] = lambda call, arrays: call.execute(arrays, None, "numpy")
+        references["numpy"] = lambda call, arrays: call.execute(arrays, None, "numpy")
     if {"native", "auto"} & set(compare):
         try:
-            others["native"] = _Native(native_program("graph"))
+            references["native"] = partial(_run_native, native_program("graph"))
         except ComparisonUnavailableError:
             if "native" in compare:
                 raise
-    return others
+    return references
 
 
-class _Native:
-    """Runs calls on native's Graph API, one process a call, so that a crash is its own."""
-
-    def __init__(self, program: Path) -> None:
-        self._program = program
-
-    def __call__(self, call: Call, arrays: Mapping[str, Array]) -> Array | str:
-        defect = known_defect(call.recipe.problem(call.recipe.dense_strides()))
-        if defect:
-            return f"known defect, {defect}"
-        try:
-            (outcome,) = run_program(self._program, [call.request(arrays)], NATIVE_TIMEOUT)
-        except ComparisonUnavailableError as error:
-            return str(error)
-        if outcome.status != "success":
-            return f"{outcome.status} {outcome.detail}".strip()
-        return outcome.arrays[0]
+def _run_native(program: Path, call: Call, arrays: Mapping[str, Array]) -> Array | str:
+    """Run a call on native oneDNN, in a process of its own because it may crash."""
+    defect = known_defect(call.recipe.problem(call.recipe.dense_strides()))
+    if defect:
+        return f"known defect, {defect}"
+    try:
+        (outcome,) = run_program(program, [call.request(arrays)], NATIVE_TIMEOUT)
+    except ComparisonUnavailableError as error:
+        return str(error)
+    if outcome.status != "success":
+        return f"{outcome.status} {outcome.detail}".strip()
+    return outcome.arrays[0]
 
 
-Prepared = dict[int, Call | OneDNNPyError]
-
-
-def _prepared(
+def _checked_calls(
     operations: Sequence[GraphOperation],
     given: Mapping[int, Array],
-    extents: Mapping[int, tuple[int, ...]],
-) -> Prepared:
-    """Return, by operation id, the calls and why others are none; before anything runs."""
+    given_shapes: Mapping[int, tuple[int, ...]],
+) -> dict[int, Call | OneDNNPyError]:
+    """Return each operation's call, or the error that it has none, by operation id."""
     specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in given.items()}
-    prepared: Prepared = {}
-    held: dict[int, tuple[LogicalTensor, tuple[int, ...]]] = {}
+    calls: dict[int, Call | OneDNNPyError] = {}
+    tensors: dict[int, tuple[LogicalTensor, tuple[int, ...]]] = {}
     for operation in operations:
         try:
-            call = call_of(operation, specs, extents)
+            call = call_of(operation, specs, given_shapes)
         except OneDNNPyError as error:
-            prepared[operation.id] = error
+            calls[operation.id] = error
             continue
-        prepared[operation.id] = call
+        calls[operation.id] = call
         for role, tensor in (*call.inputs.items(), (call.result_role, call.result)):
             shape = call.recipe.views[role].shape
             specs.setdefault(tensor.id, TensorSpec(shape, DTYPES[call.dtype]))
-            held.setdefault(tensor.id, (tensor, shape))
-    check_memory(held)
-    return prepared
+            tensors.setdefault(tensor.id, (tensor, shape))
+    check_memory(tensors)
+    return calls
 
 
-def _fastest(execute: Callable[[], object]) -> float:
-    """Return the milliseconds of the fastest execution: the first one starts threads."""
+def _milliseconds(execute: Callable[[], object]) -> float:
+    """Return the time of the fastest execution, since the first may also start threads."""
     times: list[float] = []
     while len(times) < MOST_EXECUTIONS and sum(times) < ENOUGH_SECONDS:
         start = time.perf_counter()
@@ -221,63 +199,64 @@ def _fastest(execute: Callable[[], object]) -> float:
 
 
 class _Run:
-    """One pass over the operations: the arrays so far, and the random ones to come."""
+    """A pass over the operations, with the arrays that exist so far."""
 
     def __init__(
         self,
-        prepared: Prepared,
-        arrays: dict[int, Array],
+        calls: Mapping[int, Call | OneDNNPyError],
+        given: dict[int, Array],
         seed: int,
         backend: str | None,
-        others: Mapping[str, Other],
+        references: Mapping[str, Reference],
     ) -> None:
-        self.inputs = arrays
+        self.inputs = given
         self.results: dict[int, Array] = {}
-        self._given = set(arrays)
-        self._prepared = prepared
+        self._given = frozenset(given)
+        self._calls = calls
         self._seed = seed
         self._backend = backend
-        self._others = others
+        self._references = references
         self._fillings: dict[int, Filling] = {}
-        self._unmade: dict[int, GraphOperation] = {}
-        for call in prepared.values():
+        # The operations that failed to compute a result, by its tensor id.
+        self._not_computed: dict[int, GraphOperation] = {}
+        for call in calls.values():
             if isinstance(call, Call):
                 for id_, filling in fillings(call).items():
-                    known = self._fillings.get(id_)
-                    self._fillings[id_] = filling if known is None else known | filling
+                    self._fillings[id_] = filling | self._fillings.get(id_, filling)
 
     def report(self, operation: GraphOperation) -> OperationReport:
-        call = self._prepared[operation.id]
+        """Run an operation; its errors become its report, but a missing library is raised."""
+        call = self._calls[operation.id]
         try:
-            if isinstance(call, Call):
-                return self._executed(call)
-            problem: Exception = call
+            if isinstance(call, OneDNNPyError):
+                raise call
+            return self._executed(call)
         except LibraryNotFoundError:
             raise
+        except UnsupportedOperationError as error:
+            status, note = "unsupported", str(error)
         except (OneDNNPyError, MemoryError) as error:
-            problem = error
-        self._unmade |= {tensor.id: operation for tensor in operation.outputs}
-        if isinstance(problem, UnsupportedOperationError):
-            return OperationReport(operation, "unsupported", (str(problem),))
-        return OperationReport(operation, "failed", (f"{type(problem).__name__}: {problem}",))
+            status, note = "failed", f"{type(error).__name__}: {error}"
+        self._not_computed |= {tensor.id: operation for tensor in operation.outputs}
+        return OperationReport(operation, status, (note,))
 
     def _executed(self, call: Call) -> OperationReport:
-        notes = tuple(
-            f"tensor {tensor.id} is random: {self._unmade[tensor.id]} did not make it"
+        notes = [
+            f"tensor {tensor.id} is random: {self._not_computed[tensor.id]} did not make it"
             for tensor in call.inputs.values()
-            if tensor.id in self._unmade and tensor.id not in self._given
-        )
+            if tensor.id in self._not_computed and tensor.id not in self._given
+        ]
         arrays = {role: self._tensor(call, role) for role in call.inputs}
         out = allocate(call.result, call.recipe.result_shape)
         plan = call.plan({**arrays, call.result_role: out}, self._backend)
-        milliseconds = _fastest(lambda: call.execute(arrays, out, self._backend))
+        milliseconds = _milliseconds(lambda: call.execute(arrays, out, self._backend))
         comparisons = self._comparisons(call, arrays, out, plan.backend)
         self.results[call.result.id] = out
-        differing = [c for c in comparisons if c.status == "differs"]
+        notes += [f"{c.other}: {c.detail}" for c in comparisons if c.detail]
         return OperationReport(
             call.operation,
-            "differs" if differing else "ok",
-            (*notes, *(f"{c.other}: {c.detail}" for c in comparisons if c.detail)),
+            "differs" if any(c.status == "differs" for c in comparisons) else "ok",
+            tuple(notes),
             call.shapes,
             call.dtype,
             plan.backend,
@@ -288,12 +267,11 @@ class _Run:
 
     def _tensor(self, call: Call, role: str) -> Array:
         tensor = call.inputs[role]
-        if tensor.id in self.inputs:
-            return self.inputs[tensor.id]
-        if tensor.id in self.results:
-            return self.results[tensor.id]
+        for arrays in (self.inputs, self.results):
+            if tensor.id in arrays:
+                return arrays[tensor.id]
         array = allocate(tensor, call.recipe.views[role].shape)
-        # By the id too, so that no tensor depends on which others are given.
+        # A seed of its own: a tensor must not depend on which others are given.
         self._fillings[tensor.id].fill(array, np.random.default_rng([self._seed, tensor.id]))
         self.inputs[tensor.id] = array
         return array
@@ -301,17 +279,14 @@ class _Run:
     def _comparisons(
         self, call: Call, arrays: Mapping[str, Array], ours: Array, backend: str
     ) -> tuple[Comparison, ...]:
-        if not self._others:
+        if not self._references:
             return ()
-        judge = Judge(call.dtype, arrays, call.terms)
+        tolerance = Tolerance(call.dtype, arrays, call.terms)
         comparisons = []
-        for name, compute in self._others.items():
-            if name == backend:
-                comparisons.append(not_compared(name, "it computed the result itself"))
-                continue
-            theirs = compute(call, arrays)
+        for name, compute in self._references.items():
+            theirs = "it computed the result itself" if name == backend else compute(call, arrays)
             if isinstance(theirs, str):
-                comparisons.append(not_compared(name, theirs))
+                comparisons.append(Comparison(name, "not compared", detail=theirs))
             else:
-                comparisons.append(judge.compare(name, ours, theirs))
+                comparisons.append(tolerance.compare(name, ours, theirs))
         return tuple(comparisons)

@@ -1,4 +1,4 @@
-"""Tensors of a graph file as arrays: strides as in the file, values given or random."""
+"""Arrays for the tensors of a graph file, with its strides, of given or random values."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ __all__ = ["EXACT_SUM", "Filling", "allocate", "check_memory", "fillings", "give
 
 Array = npt.NDArray[Any]
 
-# Integers up to this are exact in float32, in which every backend keeps its sums.
+# float32, in which every backend accumulates, holds all integers up to this exactly.
 EXACT_SUM = 2 ** DIGITS["f32"]
 
-# What an execution and its comparison hold at once, in sizes of the tensors themselves.
+# Memory of an execution and its comparison, in multiples of that of the tensors.
 WORKING_COPIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Small, sparse, random integers, as benchdnn fills the tensors of its cases.
+    """Small, sparse, random integers, like those of benchdnn's cases.
 
     Attributes
     ----------
     limit : int
         Largest magnitude.
     density : float
-        Which part of the elements may be other than zero.
+        Fraction of the elements that may be other than zero.
     """
 
     limit: int
     density: float
 
     def __or__(self, other: Filling) -> Filling:
-        """Return the filling that suits both: two operations may read one tensor."""
+        """Return the stricter of both, for a tensor that two operations read."""
         return Filling(min(self.limit, other.limit), min(self.density, other.density))
 
     def fill(self, array: Array, rng: np.random.Generator) -> None:
@@ -56,10 +56,10 @@ class Filling:
 
 
 def fillings(call: Call) -> dict[int, Filling]:
-    """Return how to fill the inputs of a call, by tensor id, so that its sums are exact.
+    """Return the filling of each input of a call, by tensor id.
 
-    No sum of products leaves the integers of float32. Besides, as benchdnn does, one of the
-    two factors is thinned out until sums mostly stay in the integers of the tensors' type.
+    float32 holds every sum of products exactly. As in benchdnn, one of the two factors is so
+    sparse that the tensors' own type holds most of the sums exactly, too.
     """
     limits = {
         role: min(LARGEST[role][call.dtype], isqrt(EXACT_SUM // max(call.terms, 1)) or 1)
@@ -67,21 +67,21 @@ def fillings(call: Call) -> dict[int, Filling]:
     }
     factors = [role for role in call.inputs if role != "bias"]
     safe_terms = 2 ** DIGITS[call.dtype] // prod(limits[role] for role in factors)
-    thinned = "src" if call.result_role == "dst" else "dst"
+    sparse = "src" if call.result_role == "dst" else "dst"
     density = min(1.0, max(safe_terms, 1) / max(call.terms, 1))
     return {
-        tensor.id: Filling(limits[role], density if role == thinned else 1.0)
+        tensor.id: Filling(limits[role], density if role == sparse else 1.0)
         for role, tensor in call.inputs.items()
     }
 
 
 def allocate(tensor: LogicalTensor, shape: tuple[int, ...]) -> Array:
-    """Return an array of zeros with the strides that the file gives the tensor.
+    """Return an array of zeros with the tensor's strides.
 
     Raises
     ------
     GraphFileError
-        If these strides let elements overlap.
+        If elements overlap with these strides.
     """
     dtype = DTYPES[tensor.dtype]
     if tensor.strides is None or 0 in shape:
@@ -97,13 +97,8 @@ def allocate(tensor: LogicalTensor, shape: tuple[int, ...]) -> Array:
 
 
 def check_memory(tensors: Mapping[int, tuple[LogicalTensor, tuple[int, ...]]]) -> None:
-    """Refuse tensors that this machine cannot hold, before the first is made.
-
-    Raises
-    ------
-    GraphFileError
-    """
-    available = _memory()
+    """Raise a GraphFileError if this machine's memory cannot hold the tensors."""
+    available = _physical_memory()
     sizes = {
         id_: _reach(shape, tensor.strides) * DTYPES[tensor.dtype].itemsize
         for id_, (tensor, shape) in tensors.items()
@@ -118,14 +113,14 @@ def check_memory(tensors: Mapping[int, tuple[LogicalTensor, tuple[int, ...]]]) -
 
 
 def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
-    """Elements from the first to the last."""
+    """Return the number of elements from the first to the last, gaps included."""
     if strides is None or 0 in shape:
         return prod(shape)
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
-def _memory() -> int:
-    """Bytes of memory: the machine's where it tells, otherwise what can be addressed."""
+def _physical_memory() -> int:
+    """Return the machine's memory in bytes; the largest 64-bit integer where it is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -133,34 +128,34 @@ def _memory() -> int:
 
 
 def given_tensor(where: str, array: Any, tensor: LogicalTensor) -> Array:
-    """Return a given array as the tensor of the file: its type, its strides.
+    """Return a copy of a given array with the type and strides of the file's tensor.
 
-    Another type will do if its values are exact in the tensor's. Two bytes of no type are
-    bfloat16, which ``.npy`` files cannot name.
+    The array may have another type if its values are exact in the tensor's. Two bytes without
+    a type are bfloat16, which ``.npy`` files cannot name.
 
     Raises
     ------
     DTypeError, ShapeError
-        If it is not what the file says.
+        If the array does not fit the tensor.
     """
     if tensor.dtype not in FILE_DTYPES:
         raise DTypeError(f"{where}: tensor {tensor.id} is {tensor.dtype}, which cannot be given")
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"{where}: expected a numpy.ndarray, got {type(array).__qualname__}")
-    wanted = DTYPES[tensor.dtype]
+    dtype = DTYPES[tensor.dtype]
     if array.dtype == np.dtype("V2") and tensor.dtype == "bf16":
-        array = array.view(wanted)
+        array = array.view(dtype)
     if tensor.shape not in (None, array.shape):
         raise ShapeError(f"{where}: expected shape {tensor.shape}, got {array.shape}")
     if array.dtype.kind not in "fiu" and array.dtype not in DTYPES.values():
-        raise DTypeError(f"{where}: expected {wanted}, got {array.dtype}")
+        raise DTypeError(f"{where}: expected {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):
-        converted = array.astype(wanted)
+        converted = array.astype(dtype)
         exact = np.array_equal(
             converted.astype(np.float64), array.astype(np.float64), equal_nan=True
         )
     if not exact:
-        raise DTypeError(f"{where}: its {array.dtype} values are not exact in {wanted}")
-    held = allocate(tensor, array.shape)
-    held[...] = converted
-    return held
+        raise DTypeError(f"{where}: its {array.dtype} values are not exact in {dtype}")
+    copy = allocate(tensor, array.shape)
+    copy[...] = converted
+    return copy

@@ -1,11 +1,11 @@
-"""The judge of results: equality where it can be had, otherwise no more than rounding."""
+"""Exact sums must be equal, other sums may differ by no more than rounding."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from onednn_py.tools.graph_files.agreement import Judge
+from onednn_py.tools.graph_files.agreement import Tolerance
 from onednn_py.tools.graph_files.calls import FILE_DTYPES
 from tests.support.native_programs import DTYPES
 
@@ -23,21 +23,21 @@ def vectors(dtype: str, integers: bool = False) -> tuple[np.ndarray, np.ndarray]
 
 
 def sums(first: np.ndarray, second: np.ndarray, *, backwards: bool = False) -> np.ndarray:
-    """Return the sums of products in float32, one after the other, rounded to the type."""
+    """Return sums of products, accumulated in order in float32 and rounded to the type."""
     products = first.astype(np.float32) * second.astype(np.float32)
     if backwards:
         products = products[..., ::-1]
     return np.add.accumulate(products, axis=-1)[..., -1:].astype(first.dtype)
 
 
-def judge(first: np.ndarray, second: np.ndarray, dtype: str) -> Judge:
-    return Judge(dtype, {"src": first, "weights": second}, TERMS)
+def tolerance(first: np.ndarray, second: np.ndarray, dtype: str) -> Tolerance:
+    return Tolerance(dtype, {"src": first, "weights": second}, TERMS)
 
 
 @pytest.mark.parametrize("dtype", FILE_DTYPES)
 def test_integers_must_be_equal(dtype: str) -> None:
     first, second = vectors(dtype, integers=True)
-    strict = judge(first, second, dtype)
+    strict = tolerance(first, second, dtype)
     assert strict.exact
     right = sums(first, second)
     assert strict.compare("numpy", right, sums(first, second, backwards=True)).status == "equal"
@@ -50,29 +50,29 @@ def test_integers_must_be_equal(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FILE_DTYPES)
-def test_other_orders_are_close_and_a_missing_part_is_not(dtype: str) -> None:
+def test_another_order_is_close_and_missing_terms_are_not(dtype: str) -> None:
     first, second = vectors(dtype)
-    lenient = judge(first, second, dtype)
+    lenient = tolerance(first, second, dtype)
     assert not lenient.exact
     forwards, backwards = sums(first, second), sums(first, second, backwards=True)
     assert lenient.compare("native", forwards, backwards).status in ("equal", "close")
-    part = sums(first[..., : TERMS - 64], second[..., : TERMS - 64])
-    found = lenient.compare("native", part, forwards)
+    partial = sums(first[..., : TERMS - 64], second[..., : TERMS - 64])
+    found = lenient.compare("native", partial, forwards)
     assert found.status == "differs"
     assert "expected at most" in found.detail
 
 
 def test_integers_too_large_for_exact_sums() -> None:
     large = np.full((1, 1, TERMS), 1000, np.float32)
-    assert not judge(large, large, "f32").exact
-    assert judge(large, large / 1000, "f32").exact
+    assert not tolerance(large, large, "f32").exact
+    assert tolerance(large, large / 1000, "f32").exact
     bias = np.full(1, 2**24, np.float32)
-    assert not Judge("f32", {"src": large, "weights": large / 1000, "bias": bias}, TERMS).exact
+    assert not Tolerance("f32", {"src": large, "weights": large / 1000, "bias": bias}, TERMS).exact
 
 
-def test_what_is_not_finite() -> None:
+def test_values_that_are_not_finite() -> None:
     first, second = vectors("f32")
-    lenient = judge(first, second, "f32")
+    lenient = tolerance(first, second, "f32")
     values = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
     assert lenient.compare("numpy", values, values.copy()).status == "equal"
     for other in (np.nan, -np.inf, 1.0):
@@ -84,7 +84,7 @@ def test_what_is_not_finite() -> None:
 
 def test_shape_type_and_emptiness() -> None:
     empty = np.zeros((1, 0, 3), np.float32)
-    lenient = Judge("f32", {"src": empty, "weights": empty}, 0)
+    lenient = Tolerance("f32", {"src": empty, "weights": empty}, 0)
     assert lenient.compare("numpy", empty, empty).status == "equal"
     for other in (empty.transpose(0, 2, 1), empty.astype(np.float16)):
         assert lenient.compare("numpy", empty, other).status == "differs"

@@ -1,8 +1,7 @@
-"""Graph files: parsed, run with their strides, compared with other backends."""
+"""Graph files are replayed: right results, in order, compared with other backends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.tools import native_programs as comparison
+from onednn_py.tools import native_programs
 from onednn_py.tools.graph_files import replay as replay_module
 from onednn_py.tools.graph_files.parsing import parse_graph
 from tests.support import graph_writing as writing
 from tests.support.cases import CURATED, OPERATIONS
-from tests.support.graph_writing import UNKNOWN, chain, gradient, operation, tensor, write
+from tests.support.graph_writing import chain, gradient, operation, tensor, write
 from tests.support.reference import assert_exact
 
 CASES = ("2d", "1d_strided", "2d_strided_dilated", "2d_groups", "2d_depth_multiplier", "3d_groups")
@@ -59,57 +58,6 @@ def test_random_inputs_must_give_equal_results(
         assert report.comparisons[0].status == expected
 
 
-def test_random_inputs_depend_on_seed_and_id_alone(tmp_path: Path) -> None:
-    graph = onednn_py.load_graph(write(tmp_path, gradient()))
-    first, again, other = (graph.run(seed=seed, backend="numpy") for seed in (3, 3, 4))
-    for id_, array in first.inputs.items():
-        np.testing.assert_array_equal(array, again.inputs[id_])
-        assert (array != other.inputs[id_]).any()
-        assert (array == np.rint(array)).all()
-        assert np.abs(array).max() <= 32
-    weights = np.ones((4, 3, 3, 3), np.float32)
-    partly = graph.run({"weights": weights}, seed=3, backend="numpy")
-    np.testing.assert_array_equal(partly.inputs[0], first.inputs[0])
-
-
-def test_strides_are_those_of_the_file(backend: str, tmp_path: Path) -> None:
-    channels_last = [5 * 5 * 4 + 7, 1, 5 * 4, 4]
-    with_gaps = [1000, 300, 35, 2]
-    entry = gradient()
-    entry["inputs"][0]["stride"] = channels_last
-    entry["outputs"][0]["stride"] = with_gaps
-    graph = onednn_py.load_graph(write(tmp_path, entry))
-    replay = graph.run(backend=backend, compare=["numpy"])
-    assert replay.ok
-    assert [stride // 4 for stride in replay.inputs[0].strides] == channels_last
-    assert [stride // 4 for stride in replay.results[2].strides] == with_gaps
-    dense = onednn_py.load_graph(write(tmp_path, gradient())).run(backend=backend)
-    np.testing.assert_array_equal(replay.results[2], dense.results[2])
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"layout_type": "any", "stride": []},
-        {"layout_type": "undef", "stride": [UNKNOWN]},
-        {"layout_type": "strided", "stride": [UNKNOWN]},
-        {"layout_type": None, "stride": None},
-    ],
-    ids=str,
-)
-def test_an_open_layout_is_dense(layout: Mapping[str, Any], tmp_path: Path) -> None:
-    entry = gradient()
-    for mention in (*entry["inputs"], *entry["outputs"]):
-        for field, value in layout.items():
-            mention[field] = value
-            if value is None:
-                del mention[field]
-    replay = onednn_py.load_graph(write(tmp_path, entry)).run(backend="numpy")
-    assert replay.ok
-    assert replay.results[2].flags.c_contiguous
-    assert replay.inputs[0].flags.c_contiguous
-
-
 def test_operations_run_in_the_order_of_their_tensors(backend: str, tmp_path: Path) -> None:
     replay = onednn_py.load_graph(write(tmp_path, *chain())).run(backend=backend, compare=["numpy"])
     assert [report.operation.id for report in replay.operations] == [9, 8, 7]
@@ -125,7 +73,7 @@ def test_operations_run_in_the_order_of_their_tensors(backend: str, tmp_path: Pa
     assert set(replay.inputs) == {0, 1}
 
 
-def test_a_given_tensor_wins_over_a_result(tmp_path: Path) -> None:
+def test_a_given_tensor_replaces_a_result(tmp_path: Path) -> None:
     dst = np.zeros((2, 5, 5, 4), np.float32)
     replay = onednn_py.load_graph(write(tmp_path, *chain())).run({2: dst}, backend="numpy")
     assert replay.ok
@@ -133,9 +81,9 @@ def test_a_given_tensor_wins_over_a_result(tmp_path: Path) -> None:
     assert not replay.results[3].any()
 
 
-def test_other_operations_are_named_and_the_rest_runs(tmp_path: Path) -> None:
-    mentions = [tensor(5, (10, 8), "s8"), tensor(6, (8, 100), "s8")]
-    product = operation(3, "MatMul", mentions, tensor(0, (2, 4, 5, 5)), {"transpose_a": False})
+def test_unsupported_operations_do_not_stop_the_others(tmp_path: Path) -> None:
+    inputs = [tensor(5, (10, 8), "s8"), tensor(6, (8, 100), "s8")]
+    product = operation(3, "MatMul", inputs, tensor(0, (2, 4, 5, 5)), {"transpose_a": False})
     fused = operation(4, "Convolution_Fusion", [tensor(2, (2, 3, 7, 7))], tensor(8, (1,)))
     replay = onednn_py.load_graph(write(tmp_path, gradient(), product, fused)).run()
     by_id = {report.operation.id: report for report in replay.operations}
@@ -149,66 +97,10 @@ def test_other_operations_are_named_and_the_rest_runs(tmp_path: Path) -> None:
     assert {report.operation.id: report.notes for report in replay.operations}[0] == ()
 
 
-def test_nothing_that_runs_is_not_ok(tmp_path: Path) -> None:
+def test_a_replay_without_supported_operations_is_not_ok(tmp_path: Path) -> None:
     entry = operation(3, "MatMul", [tensor(5, (10, 8)), tensor(6, (8, 3))], tensor(7, (10, 3)))
     assert not onednn_py.load_graph(write(tmp_path, entry)).run().ok
     assert not onednn_py.load_graph(write(tmp_path)).run().ok
-
-
-@pytest.mark.parametrize("dtype", ["s8", "f8_e5m2", "f64"])
-def test_other_types_are_unsupported(dtype: str, tmp_path: Path) -> None:
-    entry = gradient()
-    for mention in (*entry["inputs"], *entry["outputs"]):
-        mention["dtype"] = dtype
-    [report] = onednn_py.load_graph(write(tmp_path, entry)).run().operations
-    assert report.status == "unsupported"
-    assert f"tensor 0 is {dtype}; supported are f32, bf16, f16" in report.notes
-
-
-def test_a_shape_left_open_comes_from_the_given_tensor(tmp_path: Path) -> None:
-    entry = gradient()
-    entry["inputs"][0] |= {"shape": [UNKNOWN], "stride": [UNKNOWN], "layout_type": "undef"}
-    entry["outputs"][0] |= {"shape": [UNKNOWN] * 4, "stride": [UNKNOWN]}
-    graph = onednn_py.load_graph(write(tmp_path, entry))
-    [report] = graph.run().operations
-    assert report.status == "unsupported"
-    assert "the shape of tensor 0 is not in the file: give the tensor itself" in report.notes
-    replay = graph.run({0: np.ones((2, 4, 6, 5), np.float32)})
-    assert replay.results[2].shape == (2, 3, 8, 7)
-
-
-def test_weights_shape_from_an_input_the_attribute_or_the_result(tmp_path: Path) -> None:
-    attributes = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-    inputs = [tensor(0, (1, 4, 2)), tensor(1, (1, 2, 3)), tensor(2, (3,), "s64")]
-    kind = "ConvolutionBackwardWeights"
-    entry = operation(0, kind, inputs, tensor(3, (3, 2, 3)), attributes)
-    by_result = onednn_py.load_graph(write(tmp_path, entry)).run()
-    assert by_result.results[3].shape == (3, 2, 3)
-    entry["outputs"][0] |= {"shape": [UNKNOWN], "stride": [UNKNOWN]}
-    graph = onednn_py.load_graph(write(tmp_path, entry))
-    [report] = graph.run().operations
-    assert (report.status, len(report.notes)) == ("failed", 1)
-    assert "weights_shape is required" in report.notes[0]
-    by_input = graph.run({"weights_shape": np.array([3, 2, 3])})
-    np.testing.assert_array_equal(by_input.results[3], by_result.results[3])
-    entry["attrs"]["weights_shape"] = writing.attribute((3, 2, 3))
-    by_attribute = onednn_py.load_graph(write(tmp_path, entry)).run()
-    np.testing.assert_array_equal(by_attribute.results[3], by_result.results[3])
-
-
-def test_the_older_name_and_its_attributes(backend: str, tmp_path: Path) -> None:
-    entry = gradient()
-    entry["kind"] = "ConvolutionBackpropData"
-    entry["attrs"]["filter_format"] = entry["attrs"].pop("weights_format")
-    graph = onednn_py.load_graph(write(tmp_path, entry))
-    assert "output_delta" in graph.input_names
-    assert graph.run(compare=["numpy"], backend=backend).ok
-
-
-def test_what_partitioning_adds_to_the_attributes_is_passed_over(tmp_path: Path) -> None:
-    entry = gradient(partition_id="1024", backend="dnnl_backend", output_padding=[0] * 12)
-    entry["attrs"]["of_no_json_type"] = {}
-    assert onednn_py.load_graph(write(tmp_path, entry)).run().ok
 
 
 @pytest.fixture(scope="module")
@@ -220,15 +112,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def native_graph(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     try:
-        comparison.native_program("graph")
-    except comparison.NativeProgramError:
+        native_programs.native_program("graph")
+    except native_programs.NativeProgramError:
         raise
-    except comparison.ComparisonUnavailableError as error:
+    except native_programs.ComparisonUnavailableError as error:
         pytest.skip(str(error))
 
 
 @pytest.mark.usefixtures("native_graph")
-def test_dumps_of_native_are_like_the_files_of_these_tests(
+def test_dumps_of_native_equal_the_files_of_these_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A library built to dump writes a file for each operation that native runs here."""
@@ -257,7 +149,7 @@ def test_dumps_of_native_are_like_the_files_of_these_tests(
 
 
 @pytest.mark.usefixtures("native_graph")
-def test_native_computes_the_same(tmp_path: Path) -> None:
+def test_native_gives_equal_results(tmp_path: Path) -> None:
     entry, _, _ = writing.of_case(CURATED["2d"], "conv_transpose", "f32", "NXC", False, "native")
     path = write(tmp_path, entry)
     [report] = onednn_py.load_graph(path).run(compare=["native", "numpy"]).operations
@@ -265,7 +157,7 @@ def test_native_computes_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("native_graph")
-def test_what_native_refuses_is_not_compared(tmp_path: Path) -> None:
+def test_operations_refused_by_native_are_not_compared(tmp_path: Path) -> None:
     entry, _, _ = writing.of_case(
         CURATED["2d_groups"], "convolution_backward_data", "f32", "NCX", True, "native"
     )
@@ -276,7 +168,7 @@ def test_what_native_refuses_is_not_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("native_graph")
-def test_native_does_not_run_its_known_defects(tmp_path: Path) -> None:
+def test_known_defects_of_native_are_not_run(tmp_path: Path) -> None:
     """Strided 1x1 backward weights with few channels may write out of bounds."""
     attributes = {"strides": [2], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     inputs = [tensor(0, (1, 9, 4)), tensor(1, (1, 5, 8))]
@@ -287,7 +179,7 @@ def test_native_does_not_run_its_known_defects(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("native_graph")
-def test_a_native_program_that_fails_is_not_our_failure(
+def test_a_failing_native_program_is_no_failure_of_the_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program"
@@ -301,22 +193,20 @@ def test_a_native_program_that_fails_is_not_our_failure(
     assert replay.ok
 
 
-def test_auto_does_without_native_and_native_does_not(
+def test_auto_works_without_native_and_native_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unavailable(name: str) -> Path:
-        raise comparison.ComparisonUnavailableError("no compiler")
+        raise native_programs.ComparisonUnavailableError("no compiler")
 
     monkeypatch.setattr(replay_module, "native_program", unavailable)
     graph = onednn_py.load_graph(write(tmp_path, gradient()))
     assert [c.other for c in graph.run(compare="auto").operations[0].comparisons] == ["numpy"]
-    with pytest.raises(comparison.ComparisonUnavailableError, match="no compiler"):
+    with pytest.raises(native_programs.ComparisonUnavailableError, match="no compiler"):
         graph.run(compare=["numpy", "native"])
 
 
-def test_a_library_that_is_missing_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: Any) -> None:
         raise onednn_py.LibraryNotFoundError("nothing found")
 
