@@ -1,4 +1,4 @@
-"""``onednn_py demo``: trains a small network on handwritten digits with oneDNN's gradients."""
+"""The command ``demo``: trains a small network on handwritten digits."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
 import onednn_py
+from onednn_py.config import BACKENDS, current_backend
+from onednn_py.problem.arrays import DTYPES
 from onednn_py.tools.demo import training
-from onednn_py.tools.demo.figure import FORMATS, save_figure
+from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
 from onednn_py.tools.extras import require
 
+from .outputs import picture
+from .problems import natural
+
 __all__ = ["add_parser", "run"]
 
-DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 DEFAULT_EPOCHS = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What ``--json`` prints. Accuracies are fractions; times are seconds."""
+    """The output of ``--json``. Accuracies are fractions; times are seconds."""
 
     dtype: str
     seed: int
@@ -44,9 +45,8 @@ class Result:
     seconds: float
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the command ``demo``."""
-    parser = subparsers.add_parser(
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
         "demo",
         help="train a small convolutional network on handwritten digits",
         description="Train a small convolutional network on scikit-learn's handwritten digits, "
@@ -55,32 +55,32 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--backend",
-        choices=("auto", "onednn", "numpy"),
+        choices=BACKENDS,
         help="what computes the convolutions (default: ONEDNN_PY_BACKEND, or auto)",
     )
     parser.add_argument(
         "--epochs",
-        type=_positive,
+        type=_epochs,
         default=DEFAULT_EPOCHS,
         metavar="N",
         help="passes over the training images (default: %(default)s)",
     )
     parser.add_argument(
         "--dtype",
-        choices=DTYPES,
+        choices=("f32", "bf16", "f16"),
         default="f32",
         help="data type of the tensors given to the convolutions (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",
-        type=_natural,
+        type=natural,
         default=0,
         metavar="N",
         help="seed of the initial weights and of the order of the images (default: %(default)s)",
     )
     parser.add_argument(
         "--plot",
-        type=_picture,
+        type=_plot,
         metavar="FILE",
         help="draw loss, accuracy and the first layer's filters to a .png or .svg file",
     )
@@ -93,27 +93,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; return its exit status, which does not depend on the accuracy.
-
-    Raises
-    ------
-    MissingExtraError
-        Where a package of the extra "demo" is missing.
-    """
     start = time.perf_counter()
     console = require("rich.console", "rich", "demo").Console(stderr=arguments.json)
     if arguments.plot is not None:
-        # Known to be missing before the training rather than after it.
+        # A missing package is reported before the training, not after it.
         require("matplotlib", "matplotlib", "demo")
     say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
     digits = training.load_digits()
     network = Network(DTYPES[arguments.dtype], arguments.seed)
-    # A call takes a tenth of a millisecond, too little to share; and two pools of waiting
-    # threads, or a machine with other work, would make it many times slower.
-    with onednn_py.num_threads(1), _backend(arguments.backend):
+    # A call takes a tenth of a millisecond, too little to share among threads; where two thread
+    # pools or other programs compete for the cores, threads make it many times slower.
+    with onednn_py.num_threads(1), onednn_py.use_backend(current_backend(arguments.backend)):
         implementations = training.implementations(network)
         epochs = _train(network, digits, arguments, console, say)
-        comparison = _compare(network, digits, implementations)
+        seconds_per_epoch = None
+        if any(row.backend == "onednn" for row in implementations):
+            seconds_per_epoch = training.seconds_per_epoch(network, digits, ("numpy", "onednn"))
     facts = onednn_py.info()
     result = Result(
         dtype=arguments.dtype,
@@ -124,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         implementations=implementations,
         epochs=epochs,
         test_accuracy=epochs[-1].test_accuracy,
-        seconds_per_epoch=comparison,
+        seconds_per_epoch=seconds_per_epoch,
         seconds=time.perf_counter() - start,
     )
     for line in _report(result):
@@ -140,10 +135,6 @@ def run(arguments: argparse.Namespace) -> int:
             return 1
         say(f"the curves and the filters are in {arguments.plot}")
     return 0
-
-
-def _backend(name: str | None) -> contextlib.AbstractContextManager[Any]:
-    return contextlib.nullcontext() if name is None else onednn_py.use_backend(name)
 
 
 def _train(
@@ -168,7 +159,7 @@ def _train(
 
 @contextlib.contextmanager
 def _progress(console: Any, batches: int) -> Iterator[Callable[[], None]]:
-    """Show a progress bar where the output is a terminal; yield what advances it by one."""
+    """Yield a function that advances the progress bar of a terminal by one batch."""
     if not console.is_terminal:
         yield lambda: None
         return
@@ -176,15 +167,6 @@ def _progress(console: Any, batches: int) -> Iterator[Callable[[], None]]:
     with progress:
         task = progress.add_task("training", total=batches)
         yield lambda: progress.advance(task)
-
-
-def _compare(
-    network: Network, digits: training.Digits, implementations: list[training.Implementation]
-) -> dict[str, float] | None:
-    """Return the seconds an epoch takes by backend; None where oneDNN computed nothing."""
-    if not any(row.backend == "onednn" for row in implementations):
-        return None
-    return training.seconds_per_epoch(network, digits, ("numpy", "onednn"))
 
 
 def _report(result: Result) -> Iterator[str]:
@@ -212,29 +194,15 @@ def _verdict(result: Result) -> str:
     return f"{reached}, {result.dtype}, {result.seconds:.1f} s in all"
 
 
-def _positive(text: str) -> int:
-    return _at_least(1, text)
-
-
-def _natural(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _at_least(least: int, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least}, not {text!r}")
+def _epochs(text: str) -> int:
+    number = natural(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
     return number
 
 
-def _picture(text: str) -> Path:
-    path = Path(text)
-    if path.suffix.lower().removeprefix(".") not in FORMATS:
-        expected = " or ".join(f".{name}" for name in FORMATS)
-        raise argparse.ArgumentTypeError(f"expected a name that ends in {expected}, not {text!r}")
+def _plot(text: str) -> Path:
+    path = picture(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
     return path

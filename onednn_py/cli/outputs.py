@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onednn_py import AttributeValueError
-from onednn_py.tools.demo.figure import FORMATS
+from onednn_py.tools.pictures import FORMATS
 
 __all__ = ["check_writable", "picture", "write_json"]
 

@@ -1,4 +1,4 @@
-"""The command ``run``: the operations of a oneDNN Graph file, run and compared."""
+"""The command ``run``: replays a oneDNN Graph file and compares the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,16 +68,19 @@ def run(arguments: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     if arguments.output:
-        _write(Path(arguments.output), replay)
+        _write(arguments.output, replay)
     if arguments.json:
-        print(json.dumps(as_json(graph.path, replay), indent=2))
+        print(json.dumps(_as_json(graph.path, replay), indent=2))
     else:
-        print("\n".join([*_table(replay.operations), *_notes(graph.path, replay.operations)]))
+        for line in _table(replay.operations):
+            print(line)
+        for report in replay.operations:
+            for note in report.notes:
+                print(f"{graph.path}: {report.operation}: {note}")
     return 0 if replay.ok else 1
 
 
-def as_json(path: str, replay: Replay) -> dict[str, Any]:
-    """Return a replay as what the json module writes."""
+def _as_json(path: str, replay: Replay) -> dict[str, Any]:
     return {
         "file": path,
         "ok": replay.ok,
@@ -88,8 +90,8 @@ def as_json(path: str, replay: Replay) -> dict[str, Any]:
                 "name": report.operation.name,
                 "kind": report.operation.kind,
                 "status": report.status,
-                "notes": list(report.notes),
-                "shapes": {name: list(shape) for name, shape in report.shapes.items()},
+                "notes": report.notes,
+                "shapes": report.shapes,
                 "dtype": report.dtype or None,
                 "backend": report.backend or None,
                 "implementation": report.implementation or None,
@@ -98,7 +100,7 @@ def as_json(path: str, replay: Replay) -> dict[str, Any]:
                     c.other: {
                         "status": c.status,
                         # JSON has no infinity.
-                        "difference": c.difference if _is_finite(c.difference) else None,
+                        "difference": None if c.difference == np.inf else c.difference,
                         "detail": c.detail,
                     }
                     for c in report.comparisons
@@ -107,10 +109,6 @@ def as_json(path: str, replay: Replay) -> dict[str, Any]:
             for report in replay.operations
         ],
     }
-
-
-def _is_finite(difference: float | None) -> bool:
-    return difference is not None and bool(np.isfinite(difference))
 
 
 def _names(compare: str) -> list[str]:
@@ -142,13 +140,14 @@ def _inputs(given: Sequence[str]) -> dict[str | int, Any]:
     return inputs
 
 
-def _write(path: Path, replay: Replay) -> None:
+def _write(path: str, replay: Replay) -> None:
     results = {
         str(id_): array.astype(np.float32) if array.dtype == DTYPES["bf16"] else array
         for id_, array in replay.results.items()
     }
     try:
-        with path.open("wb") as file:
+        # numpy.savez adds .npz to a path, but not to a file.
+        with open(path, "wb") as file:
             np.savez(file, **results)  # type: ignore[arg-type]
     except OSError as error:
         raise GraphFileError(f"--output: {path} cannot be written: {error}") from None
@@ -159,7 +158,7 @@ def _announce(operation: GraphOperation) -> None:
 
 
 def _table(reports: Sequence[OperationReport]) -> list[str]:
-    """Return a heading and a line an operation, in columns as wide as they need."""
+    """Return a heading and one line for each operation, in aligned columns."""
     others = list(dict.fromkeys(c.other for report in reports for c in report.comparisons))
     heading = ["id", "name", "kind", "shapes", "dtype", "implementation", "ms"]
     heading += [f"vs {other}" for other in others] + ["status"]
@@ -174,7 +173,9 @@ def _table(reports: Sequence[OperationReport]) -> list[str]:
 def _row(report: OperationReport, others: Sequence[str]) -> list[str]:
     operation = report.operation
     *inputs, result = ["x".join(map(str, shape)) for shape in report.shapes.values()] or [""]
-    by_other = {c.other: c for c in report.comparisons}
+    differences = {
+        c.other: f"{c.difference:.2g}" for c in report.comparisons if c.difference is not None
+    }
     return [
         str(operation.id),
         operation.name or "-",
@@ -183,17 +184,6 @@ def _row(report: OperationReport, others: Sequence[str]) -> list[str]:
         report.dtype or "-",
         " ".join(dict.fromkeys(filter(None, (report.backend, report.implementation)))) or "-",
         "-" if report.milliseconds is None else f"{report.milliseconds:.3g}",
-        *(_difference(by_other, other) for other in others),
+        *(differences.get(other, "-") for other in others),
         report.status,
     ]
-
-
-def _difference(by_other: dict[str, Any], other: str) -> str:
-    comparison = by_other.get(other)
-    if comparison is None or comparison.difference is None:
-        return "-"
-    return f"{comparison.difference:.2g}"
-
-
-def _notes(path: str, reports: Sequence[OperationReport]) -> list[str]:
-    return [f"{path}: {report.operation}: {note}" for report in reports for note in report.notes]

@@ -1,4 +1,4 @@
-"""Imports of packages that only some commands need, with the remedy where one is missing."""
+"""Imports optional packages, with an error that names the command that installs them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ __all__ = ["MissingExtraError", "require"]
 
 
 class MissingExtraError(onednn_py.OneDNNPyError, ImportError):
-    """A package of an optional extra cannot be imported; the message says how to get it."""
+    """An optional package cannot be imported; the message says how to install it."""
 
 
 def require(module: str, distribution: str, extra: str) -> Any:
-    """Import and return ``module``.
+    """Return a module, imported.
 
     Parameters
     ----------
     module : str
-        As an import statement would name it.
+        Its dotted name.
     distribution : str
-        What the user knows it as.
+        The name of the package that contains it, for the message.
     extra : str
-        The extra of ``onednn_py`` that installs it.
+        The extra of ``onednn_py`` that installs the package.
 
     Raises
     ------
     MissingExtraError
-        Where the import fails.
+        If the import fails.
     """
     try:
         return importlib.import_module(module)

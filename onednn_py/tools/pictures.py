@@ -1,12 +1,13 @@
-"""Writes figures to files, the same figure as the same bytes."""
+"""Writes figures to picture files, with the same bytes at every run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-__all__ = ["save"]
+__all__ = ["FORMATS", "save"]
 
+FORMATS = ("png", "svg")
 DPI = 150
 
 
@@ -21,7 +22,7 @@ def save(figure: Any, path: Path) -> None:
     """
     import matplotlib
 
-    # An SVG would hold the date, and names drawn at random.
+    # By default an SVG holds the date and random identifiers.
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
     with matplotlib.rc_context({"svg.hashsalt": path.name}):
         figure.savefig(path, dpi=DPI, metadata=metadata)

@@ -1,4 +1,4 @@
-"""The demo: its network's gradients, its runs by every route, and its output."""
+"""The command ``demo``: its runs on every backend, its output and its errors."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.tools.demo import network
 
 EPOCHS = 2
-STEP = 1e-6
 MODULE = ("-m", "onednn_py")
 
 
 def run_demo(
     *arguments: str, python: tuple[str, ...] = MODULE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the demo in a process of its own, as a program whose output is read would."""
+    """Run the demo in a process whose output is not a terminal."""
     inherited = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
     return subprocess.run(
         [sys.executable, *python, "demo", *arguments],
@@ -35,98 +32,8 @@ def run_demo(
 
 
 def main_after(statement: str) -> tuple[str, ...]:
-    """Return the options of python that run the command line after a statement."""
+    """Return the options of ``python`` that run a statement, then the command line."""
     return ("-c", f"{statement}; from onednn_py.cli import main; sys.exit(main())")
-
-
-def numerical_gradient(function: Callable[[], float], at: np.ndarray) -> np.ndarray:
-    """Return the gradient of a function that reads ``at``, by central differences."""
-    gradient = np.empty_like(at)
-    for index in np.ndindex(at.shape):
-        kept = at[index]
-        at[index] = kept + STEP
-        above = function()
-        at[index] = kept - STEP
-        below = function()
-        at[index] = kept
-        gradient[index] = (above - below) / (2 * STEP)
-    return gradient
-
-
-def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Return float64 arrays of the shapes, the same at each call."""
-    random = np.random.default_rng(0)
-    return [random.normal(size=shape) for shape in shapes]
-
-
-def test_dense_backward_agrees_with_differences() -> None:
-    src, weights, bias, diff_dst = random_arrays((3, 4), (4, 5), (5,), (3, 5))
-
-    def value() -> float:
-        return float((network.dense(src, weights, bias) * diff_dst).sum())
-
-    gradients = network.dense_backward(src, weights, diff_dst)
-    for gradient, tensor in zip(gradients, (src, weights, bias), strict=True):
-        np.testing.assert_allclose(gradient, numerical_gradient(value, tensor), atol=1e-8)
-
-
-def test_relu_backward_agrees_with_differences() -> None:
-    src, diff_dst = random_arrays((3, 4), (3, 4))
-
-    def value() -> float:
-        return float((network.relu(src) * diff_dst).sum())
-
-    gradient = network.relu_backward(network.relu(src), diff_dst)
-    np.testing.assert_allclose(gradient, numerical_gradient(value, src), atol=1e-8)
-
-
-def test_softmax_cross_entropy_agrees_with_differences() -> None:
-    (logits,) = random_arrays((3, 5))
-    labels = np.array([4, 0, 2])
-    _, gradient = network.softmax_cross_entropy(logits, labels)
-    expected = numerical_gradient(lambda: network.softmax_cross_entropy(logits, labels)[0], logits)
-    np.testing.assert_allclose(gradient, expected, atol=1e-8)
-
-
-def test_softmax_cross_entropy_of_large_logits_is_finite() -> None:
-    loss, gradient = network.softmax_cross_entropy(np.array([[1000.0, -1000.0]]), np.array([1]))
-    assert loss == 2000
-    np.testing.assert_allclose(gradient, [[1, -1]])
-
-
-def test_network_gradients_agree_with_differences() -> None:
-    trained = network.Network(np.float64, seed=0)
-    trained.parameters = {
-        name: value.astype(np.float64) for name, value in trained.parameters.items()
-    }
-    images, *directions = random_arrays(
-        (2, network.IMAGE_SIZE, network.IMAGE_SIZE, 1),
-        *(value.shape for value in trained.parameters.values()),
-    )
-    labels = np.array([3, 7])
-    _, _, gradients = trained.gradients(images, labels)
-    assert gradients.keys() == trained.parameters.keys()
-    for (name, value), direction in zip(trained.parameters.items(), directions, strict=True):
-        distance = np.zeros(1)
-
-        def loss(
-            name: str = name,
-            start: np.ndarray = value,
-            along: np.ndarray = direction,
-            distance: np.ndarray = distance,
-        ) -> float:
-            trained.parameters[name] = start + distance * along
-            return trained.gradients(images, labels)[0]
-
-        (expected,) = numerical_gradient(loss, distance)
-        trained.parameters[name] = value
-        assert (gradients[name] * direction).sum() == pytest.approx(expected, rel=1e-5), name
-
-
-def test_adam_starts_with_steps_of_the_learning_rate() -> None:
-    parameters = {"weights": np.array([1.0, 1.0])}
-    network.Adam(parameters).step({"weights": np.array([5.0, -0.01])}, learning_rate=0.1)
-    np.testing.assert_allclose(parameters["weights"], [0.9, 1.1], atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
@@ -195,7 +102,7 @@ def test_plot_can_be_svg(tmp_path: Path) -> None:
     assert "<svg" in path.read_text(encoding="utf-8")
 
 
-def test_without_a_library_numpy_runs_and_says_so() -> None:
+def test_without_a_library_the_report_names_numpy() -> None:
     hidden = main_after(
         "import sys, onednn_py.backends.onednn.binding.library as library;"
         " library.candidates = lambda: []"
@@ -214,7 +121,7 @@ def test_without_a_library_numpy_runs_and_says_so() -> None:
         ("matplotlib", "matplotlib", ("--plot", "demo.png")),
     ],
 )
-def test_missing_extra_is_named_with_its_remedy(
+def test_missing_package_is_named_with_the_command_that_installs_it(
     module: str, distribution: str, arguments: tuple[str, ...]
 ) -> None:
     blocked = main_after(f"import sys; sys.modules[{module!r}] = None")

@@ -1,4 +1,4 @@
-"""The command ``run``: what it takes, prints, writes and returns."""
+"""The command ``run``: its inputs, its output and its exit status."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 import onednn_py
 from onednn_py import cli
+from onednn_py.tools.graph_files.calls import Call
 from tests.support.graph_writing import gradient, operation, tensor, write
 from tests.support.native_programs import DTYPES
 from tests.support.paths import ROOT
@@ -56,7 +57,7 @@ class TestGivenInputs:
             ("fine.npy", "its float64 values are not exact in float32"),
         ],
     )
-    def test_wrong_ones(
+    def test_wrong_arrays(
         self, given: str, message: str, path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         Path("text.npy").write_text("no array")
@@ -93,8 +94,8 @@ class TestGivenInputs:
     def test_bfloat16(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         entry = gradient()
-        for mention in (*entry["inputs"], *entry["outputs"]):
-            mention["dtype"] = "bf16"
+        for logical_tensor in (*entry["inputs"], *entry["outputs"]):
+            logical_tensor["dtype"] = "bf16"
         path = write(tmp_path, entry)
         array = np.random.default_rng(0).integers(-4, 5, (2, 4, 5, 5)).astype(np.float32)
         as_float = self.save("float", array)
@@ -108,7 +109,7 @@ class TestGivenInputs:
         assert results[0].dtype == np.float32
 
 
-def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     product = operation(3, "MatMul", [tensor(5, (10, 8)), tensor(6, (8, 3))], tensor(7, (10, 3)))
     path = write(tmp_path, gradient(), product)
     assert main("run", str(path), "--json") == 0
@@ -125,8 +126,6 @@ def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_difference_is_reported_and_fails(
     onednn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from onednn_py.tools.graph_files.calls import Call
-
     right = Call.execute
 
     def wrong(self: Call, arrays: Any, out: Any, backend: str | None) -> Any:

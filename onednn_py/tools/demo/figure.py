@@ -1,4 +1,4 @@
-"""Draws how the demo's network learnt, and what its first filters look like."""
+"""Draws the loss and accuracy of the demo's network, and its first filters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from onednn_py.tools.pictures import save
 
 from .training import GOAL, Epoch
 
-__all__ = ["FORMATS", "save_figure"]
+__all__ = ["save_figure"]
 
-FORMATS = ("png", "svg")
 FILTER_COLUMNS = 8
 TRAIN_COLOUR = "#4477aa"
 TEST_COLOUR = "#cc3311"
@@ -25,19 +24,9 @@ TEXT_COLOUR = "#333333"
 
 
 def save_figure(path: Path, epochs: Sequence[Epoch], filters: NDArray[Any], title: str) -> None:
-    """Write loss and accuracy over the epochs, and the filters, to a PNG or SVG file.
-
-    Parameters
-    ----------
-    path : Path
-        Its suffix chooses the format.
-    epochs : sequence of Epoch
-    filters : (kh, kw, 1, O) array
-        The first layer's weights.
-    title : str
-    """
+    """Draw loss and accuracy over the epochs, and filters (kh, kw, 1, O), to a .png or .svg."""
     figures = require("matplotlib.figure", "matplotlib", "demo")
-    # A Figure without pyplot needs no display, whatever backend the user's settings name.
+    # Unlike pyplot, a Figure needs no display.
     figure = figures.Figure(figsize=(12, 4.8), layout="constrained", facecolor="white")
     figure.suptitle(title, fontsize=13, color=TEXT_COLOUR)
     curves, pictures = figure.subfigures(1, 2, width_ratios=(1, 1.3), wspace=0.03)
@@ -49,8 +38,7 @@ def save_figure(path: Path, epochs: Sequence[Epoch], filters: NDArray[Any], titl
 
 
 def _draw_loss(axes: Any, epochs: Sequence[Epoch]) -> None:
-    numbers, losses = [epoch.epoch for epoch in epochs], [epoch.loss for epoch in epochs]
-    axes.plot(numbers, losses, color=TRAIN_COLOUR, marker=_marker(epochs))
+    _plot(axes, epochs, "loss", 1, color=TRAIN_COLOUR)
     axes.set_yscale("log")
     # Plain numbers, "0.1" rather than a power of ten.
     axes.yaxis.set_major_formatter("{x:g}")
@@ -60,11 +48,6 @@ def _draw_loss(axes: Any, epochs: Sequence[Epoch]) -> None:
 
 
 def _draw_accuracy(axes: Any, epochs: Sequence[Epoch]) -> None:
-    numbers = [epoch.epoch for epoch in epochs]
-    curves = (
-        ("training", TRAIN_COLOUR, [epoch.train_accuracy for epoch in epochs]),
-        ("test", TEST_COLOUR, [epoch.test_accuracy for epoch in epochs]),
-    )
     axes.axhline(100 * GOAL, color=QUIET_COLOUR, linestyle="--", linewidth=1)
     axes.annotate(
         f"{GOAL:.0%}",
@@ -75,9 +58,8 @@ def _draw_accuracy(axes: Any, epochs: Sequence[Epoch]) -> None:
         verticalalignment="center",
         color=QUIET_COLOUR,
     )
-    for label, colour, fractions in curves:
-        percent = [100 * fraction for fraction in fractions]
-        axes.plot(numbers, percent, color=colour, label=label, marker=_marker(epochs))
+    _plot(axes, epochs, "train_accuracy", 100, color=TRAIN_COLOUR, label="training")
+    _plot(axes, epochs, "test_accuracy", 100, color=TEST_COLOUR, label="test")
     axes.legend(frameon=False, loc="lower right", labelcolor="linecolor")
     axes.set_ylabel("accuracy (%)", color=TEXT_COLOUR)
     axes.set_xlabel("epoch", color=TEXT_COLOUR)
@@ -86,9 +68,11 @@ def _draw_accuracy(axes: Any, epochs: Sequence[Epoch]) -> None:
     _tidy(axes)
 
 
-def _marker(epochs: Sequence[Epoch]) -> str:
-    # A single epoch is no line: without a marker nothing would be seen.
-    return "o" if len(epochs) == 1 else ""
+def _plot(axes: Any, epochs: Sequence[Epoch], field: str, scale: float, **style: Any) -> None:
+    numbers = [epoch.epoch for epoch in epochs]
+    values = [scale * getattr(epoch, field) for epoch in epochs]
+    # A line through a single point is invisible.
+    axes.plot(numbers, values, marker="o" if len(epochs) == 1 else "", **style)
 
 
 def _tidy(axes: Any) -> None:
@@ -99,7 +83,7 @@ def _tidy(axes: Any) -> None:
 
 def _draw_filters(figure: Any, filters: NDArray[Any]) -> None:
     pictures = np.moveaxis(filters[:, :, 0, :], -1, 0)
-    # One scale for all, white at zero; the few largest weights may saturate it.
+    # A quantile: a few large weights would make all others pale.
     limit = float(np.quantile(np.abs(pictures), 0.99))
     rows = -(-len(pictures) // FILTER_COLUMNS)
     grid = figure.subplots(rows, FILTER_COLUMNS, squeeze=False)

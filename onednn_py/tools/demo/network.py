@@ -1,6 +1,6 @@
-"""A small convolutional network in NumPy, whose convolutions are oneDNN's.
+"""A small convolutional network in NumPy, with the convolutions of this package.
 
-Two convolutions, each followed by ReLU, and one dense layer; softmax cross-entropy; Adam.
+Two convolutions, each followed by ReLU, and a dense layer; softmax cross-entropy; Adam.
 Activations are (N, H, W, C) and filters (kh, kw, I, O), the package's default formats.
 """
 
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 
 IMAGE_SIZE = 8
 CLASSES = 10
-# Gradients grow small as the network learns, too small for float16. A power of two is exact.
+# Gradients become too small for float16 as the network learns. A power of two scales exactly.
 GRADIENT_SCALE = 1024
 
 
@@ -44,41 +44,19 @@ def relu(src: Array) -> Array:
 
 
 def relu_backward(dst: Array, diff_dst: Array) -> Array:
-    """Return diff_src of ReLU, from its result ``dst``: both have the shape of src."""
+    """Return diff_src of `relu`, whose result was ``dst``; all three have one shape."""
     diff_src: Array = diff_dst * (dst > 0).astype(diff_dst.dtype)
     return diff_src
 
 
 def dense(src: Array, weights: Array, bias: Array) -> Array:
-    """Return ``src @ weights + bias``.
-
-    Parameters
-    ----------
-    src : (N, I) array
-    weights : (I, O) array
-    bias : (O,) array
-
-    Returns
-    -------
-    (N, O) array
-    """
+    """Return ``src @ weights + bias``, (N, O), of (N, I), (I, O) and (O,) arrays."""
     dst: Array = src @ weights + bias
     return dst
 
 
 def dense_backward(src: Array, weights: Array, diff_dst: Array) -> tuple[Array, Array, Array]:
-    """Return the gradients of :func:`dense`.
-
-    Parameters
-    ----------
-    src : (N, I) array
-    weights : (I, O) array
-    diff_dst : (N, O) array
-
-    Returns
-    -------
-    diff_src, diff_weights, diff_bias : arrays shaped as src, weights and bias
-    """
+    """Return diff_src, diff_weights and diff_bias of `dense` for diff_dst, (N, O)."""
     return diff_dst @ weights.T, src.T @ diff_dst, diff_dst.sum(axis=0)
 
 
@@ -95,7 +73,7 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
     loss : float
     diff_logits : (N, classes) array
     """
-    # The softmax does not change with a shift of the logits; exp() of the largest is 1.
+    # softmax is invariant to this shift, which keeps exp() from overflowing.
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     images = np.arange(len(labels))
@@ -106,7 +84,7 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
 
 @dataclass(frozen=True)
 class ConvolutionLayer:
-    """Geometry of one square convolution, and its calls of oneDNN.
+    """A square convolution of the network: its geometry and its calls.
 
     Attributes
     ----------
@@ -125,7 +103,7 @@ class ConvolutionLayer:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of every call, by the package's names."""
+        """The attributes of the convolution and of its gradients."""
         return {"strides": self.stride, "pads_begin": self.pad, "pads_end": self.pad}
 
     @property
@@ -134,7 +112,7 @@ class ConvolutionLayer:
         return (self.kernel, self.kernel, self.in_channels, self.out_channels)
 
     def output_size(self, size: int) -> int:
-        """Return the spatial size of dst for that of src."""
+        """Return the spatial size of dst, given that of src."""
         return (size + 2 * self.pad - self.kernel) // self.stride + 1
 
     def forward(self, src: Array, weights: Array, bias: Array, dtype: np.dtype[Any]) -> Array:
@@ -150,7 +128,7 @@ class ConvolutionLayer:
         dtype: np.dtype[Any],
         wrt: tuple[str, ...],
     ) -> tuple[Any, ...]:
-        """Return diff_src, diff_weights, diff_bias: None where ``wrt`` does not name it."""
+        """Return diff_src, diff_weights and diff_bias; None for those not in ``wrt``."""
         tensors = (tensor.astype(dtype) for tensor in (src, weights, diff_dst * GRADIENT_SCALE))
         gradients = onednn_py.convolution_backward(*tensors, wrt=wrt, **self.attributes)
         return tuple(
@@ -166,12 +144,12 @@ CONVOLUTIONS = (
 
 
 class Network:
-    """The network: master weights in float32, convolutions in ``dtype``.
+    """The network: parameters in float32, convolutions in ``dtype``.
 
     Parameters
     ----------
     dtype : data type
-        Of the tensors given to oneDNN.
+        Of the tensors of the convolutions.
     seed : int
         Of the initial weights.
 
@@ -192,7 +170,7 @@ class Network:
         self._add("dense", (size * size * CONVOLUTIONS[-1].out_channels, CLASSES), random)
 
     def _add(self, layer: str, shape: tuple[int, ...], random: np.random.Generator) -> None:
-        # He et al. 2015: the variance that ReLU layers hand on unchanged.
+        # He et al. 2015: the variance of the activations stays the same from layer to layer.
         deviation = np.sqrt(2 / np.prod(shape[:-1]))
         weights = random.normal(0, deviation, shape).astype(np.float32)
         self.parameters[f"{layer} weights"] = weights
@@ -203,7 +181,7 @@ class Network:
         return self._forward(images)[1]
 
     def gradients(self, images: Array, labels: Array) -> tuple[float, int, dict[str, Array]]:
-        """Return the loss, how many images are classified correctly, and the gradients.
+        """Return the loss, the number of correctly classified images, and the gradients.
 
         Parameters
         ----------
@@ -215,7 +193,7 @@ class Network:
         loss : float
         correct : int
         gradients : dict of str to array
-            Named and shaped as ``parameters``.
+            With the names and shapes of ``parameters``.
         """
         activations, logits = self._forward(images)
         loss, diff_logits = softmax_cross_entropy(logits, labels)
@@ -230,15 +208,18 @@ class Network:
             layer = CONVOLUTIONS[index]
             src, dst = activations[index : index + 2]
             weights = self.parameters[f"{layer.name} weights"]
-            # Nothing learns from the gradient of the images.
+            # The gradient of the images is not needed.
             wrt = ("src", "weights", "bias") if index else ("weights", "bias")
             diff_dst = relu_backward(dst, diff_dst)
-            found = layer.backward(src, weights, diff_dst, self.dtype, wrt)
-            diff_dst, gradients[f"{layer.name} weights"], gradients[f"{layer.name} bias"] = found
+            diff_dst, diff_weights, diff_bias = layer.backward(
+                src, weights, diff_dst, self.dtype, wrt
+            )
+            gradients[f"{layer.name} weights"] = diff_weights
+            gradients[f"{layer.name} bias"] = diff_bias
         return loss, correct, gradients
 
     def _forward(self, images: Array) -> tuple[list[Array], Array]:
-        """Return the src of each convolution, then the last one's result, and the logits."""
+        """Return the input of each convolution and of the dense layer, and the logits."""
         activations = [images]
         for layer in CONVOLUTIONS:
             weights = self.parameters[f"{layer.name} weights"]
@@ -272,7 +253,7 @@ class Adam:
     def step(self, gradients: Mapping[str, Array], learning_rate: float) -> None:
         """Move each parameter against its gradient."""
         self._steps += 1
-        # Both moments start at zero; this undoes their bias towards it.
+        # Both moments start at zero and are biased towards it.
         unbiased_mean = 1 - self.DECAY_MEAN**self._steps
         unbiased_square = 1 - self.DECAY_SQUARE**self._steps
         rate = learning_rate * np.sqrt(unbiased_square) / unbiased_mean

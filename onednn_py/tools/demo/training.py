@@ -1,4 +1,4 @@
-"""Trains the demo's network on scikit-learn's digits, and measures what ran and how fast."""
+"""Trains the demo's network on scikit-learn's digits, and times its epochs by backend."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onednn_py
+from onednn_py import TensorSpec, plan
 from onednn_py.tools.extras import require
 
 from .network import CONVOLUTIONS, IMAGE_SIZE, Adam, Network
@@ -33,7 +34,7 @@ __all__ = [
 Array = NDArray[Any]
 
 BATCH = 32
-# Test accuracy that the network reaches if the gradients are right.
+# Test accuracy that the network reaches with correct gradients.
 GOAL = 0.97
 PEAK_LEARNING_RATE = 3e-3
 TEST_FRACTION = 0.2
@@ -53,16 +54,16 @@ class Digits:
 
     @property
     def batches(self) -> int:
-        """Whole batches an epoch: a smaller last one would need plans of its own."""
+        """Whole batches an epoch: a smaller last one would need other plans, so it is dropped."""
         return len(self.train_labels) // BATCH
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training images achieved.
+    """Results of one pass over the training images.
 
-    Loss and training accuracy are averages over the pass, while the network learnt;
-    the test accuracy is measured after it. ``seconds`` leaves the testing out.
+    Loss and training accuracy are averages over the pass, test accuracy is measured after it.
+    ``seconds`` excludes the testing.
     """
 
     epoch: int
@@ -74,7 +75,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Implementation:
-    """Which code computed one result of one layer."""
+    """The implementation that computes one result of a layer."""
 
     layer: str
     computation: str
@@ -103,7 +104,7 @@ def train(
 ) -> Iterator[Epoch]:
     """Train the network, and yield after each epoch.
 
-    Each image is moved by at most one pixel, another way each time; the learning rate
+    Each image is moved by at most one pixel, differently in each epoch; the learning rate
     falls to zero along half a cosine.
 
     Parameters
@@ -113,7 +114,7 @@ def train(
     digits : Digits
     epochs : int
     seed : int
-        Of the order of the images.
+        Of the order and the movements of the images.
     on_batch : callable
         Called after each batch.
 
@@ -148,61 +149,59 @@ def train(
 
 
 def accuracy(network: Network, images: Array, labels: Array) -> float:
-    """Return the fraction of the images, (N, 8, 8, 1), that get their label, (N,)."""
+    """Return the fraction of images, (N, 8, 8, 1), classified as their labels, (N,), say."""
     return float((network.logits(images).argmax(axis=1) == labels).mean())
 
 
 def seconds_per_epoch(
     network: Network, digits: Digits, backends: tuple[str, ...], rounds: int = 3
 ) -> dict[str, float]:
-    """Return the median time of one epoch on each backend; the network is left as it is.
+    """Return the median time of an epoch by backend; the network is not changed.
 
     The backends take turns, so that a busy or throttled machine slows all of them alike.
     """
     seconds: dict[str, list[float]] = {backend: [] for backend in backends}
-    # The round that is thrown away creates the plans.
-    for timed in [False, *[True] * rounds]:
+    for _ in range(1 + rounds):
         for backend in backends:
             with onednn_py.use_backend(backend):
                 (epoch,) = train(copy.deepcopy(network), digits, epochs=1, seed=0)
-            if timed:
-                seconds[backend].append(epoch.seconds)
-    return {backend: statistics.median(times) for backend, times in seconds.items()}
+            seconds[backend].append(epoch.seconds)
+    # The first epoch also creates the plans.
+    return {backend: statistics.median(times[1:]) for backend, times in seconds.items()}
 
 
 def implementations(network: Network) -> list[Implementation]:
-    """Return what computes each result of each convolution in a training step."""
-    found = []
+    """Return the implementation of each result of each convolution in a training step."""
+    rows = []
     size = IMAGE_SIZE
-    for index, layer in enumerate(CONVOLUTIONS):
-        out = layer.output_size(size)
-        src = onednn_py.TensorSpec((BATCH, size, size, layer.in_channels), network.dtype)
-        weights = onednn_py.TensorSpec(layer.weights_shape, network.dtype)
-        bias = onednn_py.TensorSpec((layer.out_channels,), network.dtype)
-        dst = onednn_py.TensorSpec((BATCH, out, out, layer.out_channels), network.dtype)
+    for layer in CONVOLUTIONS:
+        src = TensorSpec((BATCH, size, size, layer.in_channels), network.dtype)
+        weights = TensorSpec(layer.weights_shape, network.dtype)
+        bias = TensorSpec((layer.out_channels,), network.dtype)
+        size = layer.output_size(size)
+        dst = TensorSpec((BATCH, size, size, layer.out_channels), network.dtype)
+        attributes = layer.attributes
         plans = {
-            "forward": onednn_py.plan(
-                onednn_py.convolution, src, weights, bias, **layer.attributes
+            "forward": plan(onednn_py.convolution, src, weights, bias, **attributes),
+            "backward data": plan(
+                onednn_py.convolution_backward_data, dst, weights, src.shape, **attributes
             ),
-            "backward data": onednn_py.plan(
-                onednn_py.convolution_backward_data, dst, weights, src.shape, **layer.attributes
-            ),
-            "backward weights": onednn_py.plan(
+            "backward weights": plan(
                 onednn_py.convolution_backward_weights,
                 src,
                 dst,
-                layer.weights_shape,
+                weights.shape,
                 bias=True,
-                **layer.attributes,
+                **attributes,
             ),
         }
-        if index == 0:
+        if layer is CONVOLUTIONS[0]:
             del plans["backward data"]
-        for computation, plan in plans.items():
-            row = Implementation(layer.name, computation, plan.backend, plan.implementation)
-            found.append(row)
-        size = out
-    return found
+        rows += [
+            Implementation(layer.name, computation, found.backend, found.implementation)
+            for computation, found in plans.items()
+        ]
+    return rows
 
 
 def _moved_images(images: Array) -> Array:
