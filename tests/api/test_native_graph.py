@@ -1,7 +1,7 @@
-"""``run_op`` does what native oneDNN's Graph operations do, given the same attributes.
+"""``run_op`` gives the results of native oneDNN's Graph operations with the same attributes.
 
-The tensors hold small integers, so that every sum is exact in float32: whatever the order of
-summation, one rounding at the end gives one right answer, and the results must be equal.
+The tensors hold small integers, so that float32 holds every sum exactly: the order of summation
+has no influence, the only rounding is that of the result, and results must be equal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def same(
     name: str, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
     **others: Any,
 ) -> Geometry:  # fmt: skip
-    """Return a geometry with SAME padding: the number of windows is the size over the stride."""
+    """Return a geometry with SAME padding: size / stride windows, rounded up."""
     plain = geometry(name, channels, size, kernel, **others)
     windows = tuple(-(-s // step) for s, step in zip(size, plain.strides, strict=True))
     return dataclasses.replace(plain, windows=windows)
@@ -83,7 +83,7 @@ VALID = (
 
 @dataclass(frozen=True)
 class Case:
-    """One operation, as onednn_py's ``run_op`` and as native's Graph API are asked for it."""
+    """An operation, for ``run_op`` and for native oneDNN's Graph API."""
 
     kind: str
     geometry: Geometry
@@ -102,8 +102,8 @@ class Case:
         return self.kind in TRANSPOSED
 
     @property
-    def automatic(self) -> bool:
-        """Whether the pads follow from ``auto_pad``, so that those given are ignored."""
+    def pads_are_automatic(self) -> bool:
+        """Whether ``auto_pad`` determines the pads, so that the given pads are ignored."""
         return self.auto_pad not in (None, "None")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -115,7 +115,7 @@ class Case:
         return {"src": src, "dst": dst, "weights": weights}
 
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """Return small integers, the same ones for every call."""
+        """Return arrays of small integers, with the same values at every call."""
         names = ("src", "weights")
         if self.kind.endswith("BackwardData"):
             names = ("dst", "weights")
@@ -131,8 +131,8 @@ class Case:
         no_pads = (0,) * len(g.size)
         attributes: dict[str, Any] = {
             "strides": g.strides,
-            "pads_begin": no_pads if self.automatic else pads_begin,
-            "pads_end": no_pads if self.automatic else pads_end,
+            "pads_begin": no_pads if self.pads_are_automatic else pads_begin,
+            "pads_end": no_pads if self.pads_are_automatic else pads_end,
             "dilations": g.dilations,
             "data_format": self.data_format,
             "weights_format": self.weights_format,
@@ -145,7 +145,7 @@ class Case:
             attributes["dst_shape"] = shapes["src"]
         elif self.kind.endswith("BackwardWeights"):
             attributes["weights_shape"] = shapes["weights"]
-        elif self.kind == "ConvTranspose" and not self.automatic:
+        elif self.kind == "ConvTranspose" and not self.pads_are_automatic:
             attributes["output_padding"] = tuple(max(-pad, 0) for pad in g.pads_end)
         return attributes
 
@@ -161,7 +161,7 @@ def native_request(
 
 
 def _native_cannot(case: Case) -> bool:
-    """Tell whether native's Graph layer refuses the case or gets it wrong; tests below show it."""
+    """Tell whether native oneDNN refuses the case or computes it wrong, as tests below show."""
     g = case.geometry
     padded_same = case.auto_pad in SAME_PADS
     if case.kind == "ConvolutionBackwardData":
@@ -171,8 +171,8 @@ def _native_cannot(case: Case) -> bool:
     if case.kind == "ConvTransposeBackwardWeights":
         return padded_same and max(g.strides) > 1
     if case.kind == "ConvTranspose" and padded_same:
-        # Not a defect: the forward pass makes stride elements of each, more with a wide kernel,
-        # and so can only have made some of the sizes.
+        # Not a defect: only some sizes are those of a forward pass, which has stride elements of
+        # dst for each of src, and more if the kernel is wider than the stride.
         sizes = zip(g.size, g.windows, g.strides, g.kernel, strict=True)
         return any(size != n * stride or k < stride for size, n, stride, k in sizes)
     return False
@@ -211,7 +211,7 @@ def outcomes(run_native: Run) -> dict[Case, Outcome]:
 
 
 def assert_equal(ours: np.ndarray, native: np.ndarray) -> None:
-    """Fail unless shape, type and every number are the same; a zero's sign is no number."""
+    """Fail unless shape, type and all values are equal; zeros of either sign are equal."""
     assert ours.shape == native.shape
     assert ours.dtype == native.dtype
     np.testing.assert_array_equal(ours.astype(np.float64), native.astype(np.float64))
@@ -241,15 +241,15 @@ def test_one_wrong_number_is_found() -> None:
             assert_equal(right, wrong)
 
 
-def _taps(
+def _products(
     dst_size: int, src_size: int, kernel: int, stride: int, dilation: int, pad_begin: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the (tap, dst position, src position) that a transposed convolution joins."""
-    for tap in range(kernel):
-        for position in range(src_size):
-            dst_position = position * stride + tap * dilation - pad_begin
-            if 0 <= dst_position < dst_size:
-                yield tap, dst_position, position
+    """Yield (kernel index, dst index, src index) of all products of a transposed convolution."""
+    for k in range(kernel):
+        for i in range(src_size):
+            j = i * stride + k * dilation - pad_begin
+            if 0 <= j < dst_size:
+                yield k, j, i
 
 
 def _reference_data(
@@ -257,9 +257,8 @@ def _reference_data(
 ) -> np.ndarray:  # fmt: skip
     """Compute ConvTransposeBackwardData without padding: NCX, IOX, one spatial axis."""
     diff_src = np.zeros((diff_dst.shape[0], weights.shape[0], src_size))
-    taps = _taps(diff_dst.shape[2], src_size, weights.shape[2], stride, dilation, 0)
-    for tap, dst_position, position in taps:
-        diff_src[:, :, position] += diff_dst[:, :, dst_position] @ weights[:, :, tap].T
+    for k, j, i in _products(diff_dst.shape[2], src_size, weights.shape[2], stride, dilation, 0):
+        diff_src[:, :, i] += diff_dst[:, :, j] @ weights[:, :, k].T
     return diff_src
 
 
@@ -268,9 +267,8 @@ def _reference_weights(
 ) -> np.ndarray:
     """Compute ConvTransposeBackwardWeights without dilation: NCX, IOX, one spatial axis."""
     diff_weights = np.zeros((src.shape[1], diff_dst.shape[1], kernel))
-    taps = _taps(diff_dst.shape[2], src.shape[2], kernel, stride, 1, pad_begin)
-    for tap, dst_position, position in taps:
-        diff_weights[:, :, tap] += src[:, :, position].T @ diff_dst[:, :, dst_position]
+    for k, j, i in _products(diff_dst.shape[2], src.shape[2], kernel, stride, 1, pad_begin):
+        diff_weights[:, :, k] += src[:, :, i].T @ diff_dst[:, :, j]
     return diff_weights
 
 
@@ -284,9 +282,9 @@ def _attributes(**others: Any) -> dict[str, Any]:
 
 
 def test_native_drops_the_dilations_of_conv_transpose_backward_data(run_native: Run) -> None:
-    """Native infers the shape with the dilations, but builds its primitive without them.
+    """Native infers the shape with the dilations, but creates its primitive without them.
 
-    Seldom do both shapes agree, and native is wrong; else it refuses the primitive.
+    If the shapes happen to agree, the result is wrong; otherwise native refuses the primitive.
     """
     kind = "ConvTransposeBackwardData"
     diff_dst, weights = _integers(2, 3, 5), _integers(4, 3, 2)
@@ -312,7 +310,7 @@ def test_native_drops_the_dilations_of_conv_transpose_backward_data(run_native: 
 def test_native_takes_the_same_pads_of_conv_transpose_backward_weights_from_src(
     run_native: Run,
 ) -> None:
-    """The pads follow from diff_dst, of size 10 here; src's 5 would give a begin pad of 1."""
+    """The pads depend on diff_dst's size, 10 here; from src's, 5, native gets a begin pad of 1."""
     kind = "ConvTransposeBackwardWeights"
     src, diff_dst = _integers(2, 4, 5), _integers(2, 3, 10)
     attributes = _attributes(
@@ -331,10 +329,7 @@ def test_native_takes_the_same_pads_of_conv_transpose_backward_weights_from_src(
 
 @pytest.mark.parametrize("groups", [2, 6])
 def test_native_refuses_groups_of_convolution_backward_data(groups: int, run_native: Run) -> None:
-    """Native folds the groups into the weights before it has split them, and refuses the rank.
-
-    So the grouped gradient is compared with native's gradients of the single groups.
-    """
+    """Native refuses the shape, so the gradient is compared with those of the single groups."""
     kind = "ConvolutionBackwardData"
     diff_dst, weights = _integers(2, 12, 5, 5), _integers(12, 6 // groups, 3, 3)
     attributes = _attributes(

@@ -1,7 +1,7 @@
-"""The gradients are those of native oneDNN, called from C++ through its primitive API.
+"""Results equal those of native oneDNN's primitives, run from C++.
 
-Where onednn_py runs the implementation that native runs, the results must be equal to the last
-bit; elsewhere another order of summation is allowed to show.
+Where onednn_py runs the same implementation as native oneDNN, results must be bit-identical;
+elsewhere they may differ by the order of summation.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tests.support.primitive_cases import Case, all_cases
 CASES = list(all_cases())
 SUBJECT = "primitives"
 
-# Relative and absolute tolerance for sums of standard normal products taken in another order;
-# the absolute one is for one term and grows with the square root of the number of terms.
+# Relative and absolute tolerance of sums of products of standard normal numbers; the absolute
+# tolerance is for one term, and grows with the square root of the number of terms.
 TOLERANCES = {"f32": (1.3e-6, 1e-5), "bf16": (1.6e-2, 1e-5), "f16": (1e-3, 1e-5)}
 
 
 class Comparisons:
-    """Compares each case once, whichever test asks first."""
+    """Compares each case at most once, for several tests."""
 
     def __init__(self, outcomes: Mapping[Case, Outcome]) -> None:
         self._outcomes = outcomes
         self._verdicts: dict[Case, str] = {}
 
     def verdict(self, case: Case) -> str:
-        """Return how native's result and ours agree; fail if they do not."""
+        """Return how our result agrees with native's; fail if it does not."""
         if case not in self._verdicts:
             self._verdicts[case] = self._compare(case, self._outcomes[case])
         return self._verdicts[case]
@@ -63,12 +63,12 @@ class Comparisons:
 
 
 def innermost(implementation: str) -> str:
-    """Return the convolution's implementation: a deconvolution's name wraps it in its own."""
+    """Return the implementation of the convolution that a deconvolution runs on."""
     return re.sub(r"^(conv:any|brg_conv:\w+)\+", "", implementation)
 
 
 def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
-    """Fail unless the arrays agree up to the order in which `case` sums its terms."""
+    """Fail unless the arrays agree up to rounding errors of the case's sums."""
     assert ours.shape == native.shape
     assert ours.dtype == native.dtype
     relative, absolute = TOLERANCES[case.dtype]
@@ -81,8 +81,8 @@ def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
 
 
 @pytest.fixture(autouse=True)
-def natives_own_choice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without rules of our own, plans take what native takes: the same bits are asked for."""
+def no_preferences(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without the package's preferences, plans use the implementation that native uses."""
     monkeypatch.setattr(selection, "preferences", lambda problem: iter(()))
     onednn_py.cache_clear()
     yield

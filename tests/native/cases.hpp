@@ -1,10 +1,10 @@
-// What the native comparison programs share: reading cases, feeding raw inputs, reporting results.
+// Shared by the native comparison programs: reads cases and raw inputs, reports results.
 //
 // A program is called as: program CASES INPUTS OUTPUTS REPORT
-//   CASES    one case a line: tokens key=value, lists written 1,2,3
-//   INPUTS   the raw bytes of all tensors; a case names the byte offsets of its own
-//   OUTPUTS  the raw bytes of all results, one after the other
-//   REPORT   one line a case, tab-separated: status, detail, then shape and byte offset per result
+//   CASES    a line for each case: tokens key=value, with lists such as 1,2,3
+//   INPUTS   the raw bytes of all tensors; a case has the byte offsets of its own
+//   OUTPUTS  the raw bytes of all results, concatenated
+//   REPORT   a line for each case, tab-separated: status, detail, shape and byte offset by result
 #pragma once
 
 #include <cstdint>
@@ -85,7 +85,7 @@ struct Result {
     std::vector<char> bytes;
 };
 
-// Every line is flushed: if a case kills the process, the report says which one.
+// Every line is flushed: if a case kills the process, the number of lines tells which case.
 class Report {
 public:
     Report(const std::string &outputs_path, const std::string &report_path)
@@ -127,8 +127,8 @@ inline dnnl::memory::data_type data_type(const Case &task) {
     return types.at(task.text("dt"));
 }
 
-// Runs `run(task, inputs)`, which returns the detail and the results, for every line of CASES. An
-// error of oneDNN is that case's outcome; any other error is a mistake in the file and ends it all.
+// Calls `run(task, inputs)`, which returns the detail and the results, for every line of CASES. An
+// error of oneDNN is that case's outcome; any other error means a wrong file and ends the program.
 template <typename Run>
 void run_cases(int argc, char **argv, Run run) {
     if (argc != 5) throw std::invalid_argument("usage: program CASES INPUTS OUTPUTS REPORT");

@@ -1,4 +1,5 @@
-// Single operations through the Graph API, by the attributes that the operations document.
+// Runs single operations of the Graph API, given by their documented attributes. Tokens of a case:
+// kind, the attributes' names, input0, input1 (shapes), output (shape; inferred if left out), dt.
 
 #include <iostream>
 
@@ -49,7 +50,7 @@ const std::map<std::string, graph::op::attr> text_attributes = {
         {"weights_format", graph::op::attr::weights_format},
 };
 
-// An attribute that the case leaves out is left out here: its default is native's own.
+// An attribute that the case leaves out keeps oneDNN's default.
 void set_attributes(graph::op &operation, const Case &task) {
     for (const auto &[name, attribute] : list_attributes) {
         if (task.has(name)) operation.set_attr<std::vector<int64_t>>(attribute, task.list(name));
@@ -78,7 +79,7 @@ Outcome run_case(const Case &task, const Inputs &inputs) {
         const auto shape = task.list("input" + std::to_string(i));
         sources.emplace_back(i, type, shape, dense_strides(shape));
     }
-    // A case may leave the shape of the result open: then native infers it from the attributes.
+    // Without a shape of the result, oneDNN infers it from the attributes.
     const auto strided = logical_tensor::layout_type::strided;
     const auto rank = static_cast<int32_t>(task.list("input0").size());
     const logical_tensor wanted = task.has("output")

@@ -1,5 +1,5 @@
-// Convolutions and deconvolutions through the primitive API, in the way native users run it:
-// memory layout `any`, the first implementation, reorders from and to the user's layout.
+// Runs convolutions and deconvolutions of the primitive API with memory layout `any`, the first
+// implementation, and reorders from and to the user's layout.
 
 #include <iostream>
 #include <unordered_map>
@@ -16,7 +16,7 @@ using Outcome = std::pair<std::string, std::vector<Result>>;
 
 namespace {
 
-// One argument of a primitive: the user's memory and, in another layout, the primitive's.
+// An argument of a primitive: the user's memory, and the primitive's if its layout differs.
 struct Argument {
     memory user, internal;
 

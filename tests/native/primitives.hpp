@@ -1,5 +1,7 @@
-// What the programs on the primitive API share: a case as the primitive that native users make of
-// it, with memory layout `any` and the first implementation.
+// Shared by the programs on the primitive API: creates the primitive of a case, with memory layout
+// `any` and the first implementation. Tokens of a case: op (conv, deconv), dir (fwd, bwd_d, bwd_w),
+// bias, g, mb, ic, oc, src, dst (spatial sizes), kernel, strides, dilations, pads_begin, pads_end,
+// data (ncx, nxc), weights (oix, xio, iox, xoi), dt.
 #pragma once
 
 #include <numeric>
@@ -20,7 +22,7 @@ inline dnnl::stream &stream() {
     return in_order;
 }
 
-// The strides of a dense tensor whose axes lie in memory in `order`, outermost first.
+// Returns the strides of a dense tensor whose axes have this order in memory, outermost first.
 inline memory::dims strides_in_order(const memory::dims &shape, const std::vector<size_t> &order) {
     memory::dims strides(shape.size());
     int64_t stride = 1;
@@ -31,8 +33,8 @@ inline memory::dims strides_in_order(const memory::dims &shape, const std::vecto
     return strides;
 }
 
-// Inserts the spatial axes, which follow the others in every tensor of oneDNN, into `others`, the
-// order in memory of the others.
+// Inserts the spatial axes, the last ones of every oneDNN tensor, at position `at` of the memory
+// order of the other axes.
 inline std::vector<size_t> with_spatial(std::vector<size_t> others, size_t at, size_t rank) {
     std::vector<size_t> spatial(rank - others.size());
     std::iota(spatial.begin(), spatial.end(), others.size());
@@ -54,7 +56,7 @@ struct Problem {
         dst = activations(task, "oc", "dst");
         weights = user_weights(task);
         if (task.number("bias")) bias = memory::desc({task.number("oc")}, type, memory::dims {1});
-        // The file counts the distance between taps, oneDNN the elements skipped between them.
+        // In the file a dense kernel has dilation 1, in oneDNN 0.
         for (auto &dilation : dilations)
             dilation -= 1;
     }
@@ -96,13 +98,13 @@ inline memory::desc any_layout(const memory::desc &desc) {
     return {desc.get_dims(), desc.get_data_type(), memory::format_tag::any};
 }
 
-// What a direction needs: the oneDNN argument, the user's layout and the primitive's layout.
+// An argument of a primitive: its oneDNN index, the user's layout and the primitive's layout.
 struct Tensor {
     int argument;
     memory::desc user, internal;
 };
 
-// A primitive, its implementation's name, and its tensors in the order of the case's.
+// A primitive, its implementation's name, and its tensors in the order of the case.
 struct Plan {
     dnnl::primitive primitive;
     std::string implementation;

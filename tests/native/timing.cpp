@@ -1,13 +1,12 @@
-// Times convolutions and deconvolutions as a careful native user runs them: memory layout `any`,
-// the first implementation, everything allocated beforehand, reorders from and to the user's layout
-// in every execution.
+// Times convolutions and deconvolutions with memory layout `any`, the first implementation, all
+// memory allocated beforehand, and reorders from and to the user's layout in every execution.
 //
 // The program reads requests from its standard input and answers each with one line of
-// tab-separated fields, `ok` and what was asked for, or `failed`, a status and a message:
-//   prepare KEY=VALUE ...   the case of the requests that follow; its implementation's name
+// tab-separated fields, `ok` and the answer, or `failed`, a status and a message:
+//   prepare KEY=VALUE ...   sets the case of the next requests, and answers its implementation
 //   run WARM COUNT          seconds of COUNT executions, after WARM that are not timed
-//   peak TYPE               floating-point operations a second of a large matrix product
-// Before the first request it says `ok` and oneDNN's version.
+//   peak TYPE               floating-point operations per second of a large matrix product
+// Before the first request it prints `ok` and oneDNN's version.
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +39,7 @@ uint32_t bits_of(float value) {
     return bits;
 }
 
-// Truncated: which neighbour a random number becomes has no influence on the time.
+// Truncates, since the rounding of random numbers has no influence on the time.
 uint16_t as_bf16(float value) {
     return static_cast<uint16_t>(bits_of(value) >> 16);
 }
@@ -62,8 +61,8 @@ void repeat(const std::vector<Element> &block, const memory &target) {
     }
 }
 
-// Fills dense memory with normal numbers. They repeat after a prime number of elements, so that
-// filling takes no longer than what is timed.
+// Fills dense memory with normal numbers. To be fast, it repeats a block of them, whose length is
+// prime.
 void fill(const memory &target) {
     static const std::vector<float> normal = [] {
         std::vector<float> numbers(1000003);
@@ -81,7 +80,7 @@ void fill(const memory &target) {
     repeat(rounded, target);
 }
 
-// The user's memory and, where the primitive wants another layout, its memory and the way there.
+// The user's memory and, if the primitive's layout differs, the primitive's memory and a reorder.
 class Argument {
 public:
     Argument(const native::Tensor &tensor, bool is_result) : user_(tensor.user, engine()) {
@@ -137,10 +136,10 @@ private:
     std::unordered_map<int, memory> arguments_;
 };
 
-// Side of the square matrices whose product shows the peak.
+// Rows and columns of the square matrices whose product measures the peak.
 constexpr int64_t side = 2048;
 
-// The best of a second: the peak is what the machine can do undisturbed.
+// Takes the fastest execution within a second, the one least disturbed by other programs.
 double operations_per_second(const std::function<void()> &multiply) {
     multiply();
     double best = std::numeric_limits<double>::infinity();
@@ -185,7 +184,7 @@ std::string answer(const std::string &line, std::unique_ptr<Prepared> &prepared)
     std::ostringstream text;
     text << std::setprecision(9);
     if (request == "prepare") {
-        // The memory of the case before is free for this one.
+        // Frees the memory of the previous case before this one allocates its own.
         prepared.reset();
         std::string tokens;
         std::getline(words, tokens);

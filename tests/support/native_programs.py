@@ -1,4 +1,4 @@
-"""The native programs as the tests want them: a skip where they cannot run, counted cases."""
+"""Native programs for tests, which skip where these cannot be compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onednn_py.problem.arrays import DTYPES
-from onednn_py.tools import native_programs as comparison
+from onednn_py.tools import native_programs
 from onednn_py.tools.native_programs import Outcome, Request
 from onednn_py.tools.native_programs import run_program as run
 
@@ -28,7 +28,7 @@ __all__ = [
     "weights_shape",
 ]
 
-#: Test module's subject -> what was counted there, for the summary of the test run.
+# Counts of compared cases by subject, for the summary of the test run.
 TOTALS: dict[str, dict[str, int]] = {}
 
 
@@ -38,12 +38,12 @@ def compile_program(name: str, directory: Path) -> Path:
         pytest.skip("the native comparison needs Linux on x86-64")
     include = os.environ.get("ONEDNN_PY_TEST_INCLUDE", "").split(os.pathsep)
     try:
-        return comparison.native_program(
+        return native_programs.native_program(
             name, include=list(filter(None, include)), folder=directory
         )
-    except comparison.NativeProgramError as error:
+    except native_programs.NativeProgramError as error:
         pytest.fail(str(error))
-    except comparison.ComparisonUnavailableError as error:
+    except native_programs.ComparisonUnavailableError as error:
         pytest.skip(str(error))
 
 
@@ -59,9 +59,10 @@ def data_shape(
 def weights_shape(
     outer: int, inner: int, kernel: Sequence[int], groups: int, weights_format: str
 ) -> tuple[int, ...]:
-    """Return the shape of weights; `outer` channels are those of all groups, `inner` are divided.
+    """Return the shape of weights, in `weights_format` order.
 
-    The outer channels are the output's for a convolution, the input's for a transposed one.
+    `outer` is the number of output channels of a convolution, of input channels of a transposed
+    one; `inner` is that of the other channels, which the weights divide by the groups.
     """
     if weights_format.upper() in ("OIX", "IOX"):
         return (outer, inner // groups, *kernel)

@@ -1,4 +1,4 @@
-"""The cases in which the gradients are compared with native oneDNN's primitives."""
+"""The cases that are compared with native oneDNN's primitives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.support.native_programs import DTYPES, Request, data_shape, weights_s
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution of `size` elements with `inputs` channels to `windows` with `outputs`.
+    """A convolution from spatial shape `size`, `inputs` channels, to `windows`, `outputs` channels.
 
-    A transposed convolution takes the same geometry the other way round.
+    A transposed convolution goes from `windows`, `outputs` channels, to `size`, `inputs` channels.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Geometry:
 
     @property
     def pads_end(self) -> tuple[int, ...]:
-        """The end pads that make the windows end with the padded size; negative for a rest."""
+        """End pads up to the end of the last window; negative if elements remain behind it."""
         axes = zip(self.size, self.windows, self.kernel, self.strides, self.dilations,
                    self.pads_begin, strict=True)  # fmt: skip
         return tuple(
@@ -49,7 +49,7 @@ def geometry(
     pads: int | tuple[int, ...] = 0, pads_end: int | tuple[int, ...] | None = None,
     **others: int,
 ) -> Geometry:  # fmt: skip
-    """Return a geometry whose number of windows follows from the pads."""
+    """Return a geometry with the number of windows that follows from the pads."""
 
     def per_axis(value: int | tuple[int, ...]) -> tuple[int, ...]:
         return (value,) * len(size) if isinstance(value, int) else value
@@ -119,7 +119,7 @@ FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
 
 @dataclass(frozen=True)
 class Case:
-    """One call of an operation, as onednn_py and as native oneDNN are asked for it."""
+    """A call of an operation, for onednn_py and for native oneDNN."""
 
     geometry: Geometry
     transposed: bool
@@ -156,14 +156,14 @@ class Case:
 
     @property
     def terms(self) -> int:
-        """The largest number of products that one element of the result sums up."""
+        """The number of products in the longest sum of the result."""
         g = self.geometry
         if self.direction == BACKWARD_WEIGHTS:
             return g.minibatch * math.prod(g.size)
         return max(g.inputs, g.outputs) // g.groups * math.prod(g.kernel)
 
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """Return dense random tensors, the same ones for every call."""
+        """Return dense random tensors, with the same values at every call."""
         src, weights, dst = self.src_shape, self.weights_shape, self.dst_shape
         shapes = {
             FORWARD: [src, weights] + [self.bias_shape] * self.bias,
@@ -180,7 +180,7 @@ class Case:
         return [self.dst_shape if self.direction == FORWARD else self.src_shape]
 
     def request(self) -> Request:
-        """Return the case for the native program."""
+        """Return the case as a request to the native program."""
         g = self.geometry
         ends = (g.windows, g.size) if self.transposed else (g.size, g.windows)
         channels = (g.outputs, g.inputs) if self.transposed else (g.inputs, g.outputs)
@@ -226,18 +226,18 @@ class Case:
 
 
 def all_cases() -> Iterator[Case]:
-    """Yield the cases to compare, without those where native oneDNN itself is not to be trusted."""
+    """Yield the cases to compare, except those that meet known defects of native oneDNN."""
     for position, shape in enumerate(GEOMETRIES):
         for transposed in (False, True):
             for direction, dtype, data_format, last, bias in _variants(position):
                 weights_format = (("IOX", "XOI") if transposed else ("OIX", "XIO"))[last]
                 case = Case(shape, transposed, direction, dtype, data_format, weights_format, bias)
-                if not _native_is_wrong(case):
+                if not _meets_known_defect(case):
                     yield case
 
 
 def _variants(position: int) -> Iterator[tuple[int, str, str, bool, bool]]:
-    """Yield direction, type, formats (is the kernel first in the weights?) and bias."""
+    """Yield direction, dtype, data format, whether the weights are channels last, and bias."""
     yield FORWARD, "f32", "NCX", False, position % 2 == 0
     yield FORWARD, "bf16", "NXC", True, position % 2 == 1
     for direction in (BACKWARD_DATA, BACKWARD_WEIGHTS):
@@ -253,18 +253,18 @@ def _variants(position: int) -> Iterator[tuple[int, str, str, bool, bool]]:
     yield BACKWARD_WEIGHTS, "bf16", "NXC", False, True
 
 
-def _native_is_wrong(case: Case) -> bool:
-    """Tell whether native oneDNN has a known defect there, on some CPU."""
+def _meets_known_defect(case: Case) -> bool:
+    """Tell whether the case meets a known defect of native oneDNN, on any CPU."""
     g = case.geometry
     if max(g.kernel) == 1 < max(g.strides) and case.direction == BACKWARD_WEIGHTS:
-        # Writes out of bounds with few input channels (uxlfoundation/oneDNN#6035); a transposed
-        # convolution reaches the same code with the roles swapped.
+        # oneDNN writes out of bounds with few input channels (uxlfoundation/oneDNN#6035), also
+        # of a transposed convolution, which runs the same code with src and dst exchanged.
         return min(g.inputs, g.outputs) // g.groups < 16
     if case.direction == BACKWARD_WEIGHTS and case.dtype == "bf16" and g.size[-1] < g.strides[-1]:
-        # jit_bf16 keeps src by column modulo stride, and reads columns that it never wrote.
+        # jit_bf16 stores columns of src by their index modulo stride, and reads some unwritten.
         return True
     forward_inside = case.direction == (BACKWARD_DATA if case.transposed else FORWARD)
     if forward_inside and case.dtype == "bf16":
-        # Before v3.13, AMX skips a window wrongly (uxlfoundation/oneDNN#5568).
+        # Before v3.13, AMX implementations skip a window (uxlfoundation/oneDNN#5568).
         return any(s > k for s, k in zip(g.strides, g.kernel, strict=True))
     return False
