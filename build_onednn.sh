@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds a CPU oneDNN from source into the place where onednn_py looks for it first.
+# Builds oneDNN for the CPU from source, in the folder that onednn_py searches first.
 #
-# Written for bash 3.2, the one that macOS has. Until the tools are checked only builtins
-# run, so that a machine without any gets the whole list of what it lacks.
+# Written for bash 3.2, the version of macOS. Only builtins run before the tools are checked, so
+# that the list of missing tools is complete on any machine.
 set -euo pipefail
 
 UPSTREAM=https://github.com/uxlfoundation/oneDNN.git
@@ -15,25 +15,25 @@ usage() {
 usage: build_onednn.sh [options]
 
 Builds oneDNN for the CPU and installs it where onednn_py finds it: convolution,
-deconvolution and reorder with their gradients, on OpenMP. An interrupted build goes on
-where it stopped; the library installed before stays in place until the new one works.
+deconvolution and reorder with their gradients, with OpenMP. An interrupted build is resumed
+by the next run; a library installed earlier is replaced only after the new one works.
 
-where the sources come from:
+sources:
   --source upstream   git, at a pinned tag whose commit is checked (the default)
   --source debian     the source package of a Debian suite, through apt
   --source PATH       an unpacked source tree, or a tarball of one
   --tag TAG           another tag of upstream, together with --commit
-  --commit SHA        the commit that the tag must stand for, all 40 digits
+  --commit SHA        the commit that the tag must point to, all 40 digits
   --url URL           another git repository
   --suite NAME        the Debian suite (trixie)
   --mirror URL        the Debian mirror (the one that apt uses)
   --keyring FILE      Debian's keys, where they are not in the usual place
 
-what is built, and where:
-  --full              all primitives and the Graph API: several times as long
+build:
+  --full              all primitives and the Graph API; takes several times as long
   --prefix DIR        install here; its content is replaced as a whole
   --build-dir DIR     keep the objects here
-  --jobs N            compile N files at a time (one a CPU)
+  --jobs N            compile N files at a time (default: the number of CPUs)
   --dry-run           print the commands, run none
   --help              print this
 
@@ -50,7 +50,7 @@ usage_error() {
     die "$1; see build_onednn.sh --help" 2
 }
 
-# Prints a command so that a shell would take it back.
+# Prints a command, quoted as a shell reads it.
 show() {
     printf '+'
     printf ' %q' "$@"
@@ -74,7 +74,7 @@ absolute() {
 }
 
 default_prefix() {
-    # The package's own answer, where it can be asked.
+    # As the package defines it, if it can be imported.
     "$python" -c 'from onednn_py.backends.onednn.binding.search import built_prefix; print(built_prefix())' \
         2>/dev/null && return
     case $OSTYPE in
@@ -113,7 +113,7 @@ parse_arguments() {
         shift
     done
     [ "${tag:+given}" = "${commit:+given}" ] ||
-        usage_error "--tag and --commit go together: the commit shows what the tag stands for"
+        usage_error "--tag and --commit go together: the commit is what the tag must point to"
     tag=${tag:-$TAG} commit=${commit:-$COMMIT}
     [ -z "$prefix" ] || prefix=$(absolute "$prefix")
     [ -z "$build_dir" ] || build_dir=$(absolute "$build_dir")
@@ -130,30 +130,30 @@ tarball; $source does not exist"
     esac
 }
 
-# Prints what this source needs and the machine lacks, a line each.
+# Prints a line for each missing tool that the chosen source needs.
 missing_tools() {
-    found_one() {
+    found_any() {
         local name
         for name in "$@"; do
             if [ -n "$name" ] && command -v "$name" >/dev/null; then return; fi
         done
         return 1
     }
-    found_one cmake || echo "  cmake: install the package cmake"
-    found_one "${CC:-}" cc gcc clang || echo "  a C compiler: install gcc (macOS:" \
+    found_any cmake || echo "  cmake: install the package cmake"
+    found_any "${CC:-}" cc gcc clang || echo "  a C compiler: install gcc (macOS:" \
         "xcode-select --install), or set CC"
-    found_one "${CXX:-}" c++ g++ clang++ || echo "  a C++ compiler: install g++ (Fedora:" \
+    found_any "${CXX:-}" c++ g++ clang++ || echo "  a C++ compiler: install g++ (Fedora:" \
         "gcc-c++; macOS: xcode-select --install), or set CXX"
-    found_one ninja make || echo "  ninja or make: install ninja-build (macOS: ninja), or make"
+    found_any ninja make || echo "  ninja or make: install ninja-build (macOS: ninja), or make"
     case $source_kind in
-        upstream) found_one git || echo "  git: install the package git" ;;
-        debian | tarball) found_one tar || echo "  tar: install the package tar" ;;
+        upstream) found_any git || echo "  git: install the package git" ;;
+        debian | tarball) found_any tar || echo "  tar: install the package tar" ;;
     esac
     case $source_kind:$source in
-        debian:* | tarball:*.xz) found_one xz || echo "  xz: install xz-utils (elsewhere: xz)" ;;
+        debian:* | tarball:*.xz) found_any xz || echo "  xz: install xz-utils (elsewhere: xz)" ;;
     esac
     if [ "$source_kind" = debian ]; then
-        found_one apt-get || echo "  apt-get: only Debian and its derivatives have it; use" \
+        found_any apt-get || echo "  apt-get: only Debian and its derivatives have it; use" \
             "another --source"
         [ -r "$keyring" ] || echo "  $keyring: install debian-archive-keyring"
     fi
@@ -167,7 +167,7 @@ check_tools() {
     $dry_run || exit 1
 }
 
-# Stops unless a revision is the pinned commit.
+# Exits unless a revision is the expected commit.
 check_commit() {
     local repository=$1 revision=$2 found
     set -- git -C "$repository" rev-parse --verify "$revision"
@@ -193,12 +193,12 @@ get_upstream() {
     run mv "$part" "$sources"
 }
 
-# Downloads the package's original sources with an apt configuration of its own: the
-# suite need not be one that the machine installs from.
+# Downloads the package's original sources with a separate apt configuration, so that the
+# suite need not be among those that the machine uses.
 get_debian() {
     local folder=$cache/debian-$suite content name=onednn_VERSION.orig.tar.xz
     if [ -z "$mirror" ]; then
-        # Debian-Security and others have the same origin and do not carry the package.
+        # Debian-Security and others have the same origin, but not the package.
         set -- indextargets --format "\$(REPO_URI)" 'Origin: Debian' 'Label: Debian'
         show apt-get "$@"
         mirror=MIRROR
@@ -214,7 +214,7 @@ Components: main
 Signed-By: $keyring"
     printf '+ write %q:\n%s\n' "$folder/debian.sources" "$content"
     $dry_run || printf '%s\n' "$content" >"$folder/debian.sources"
-    # As root, apt would download as a user who may not enter this folder.
+    # As root, apt would download as another user, who may not enter this folder.
     set -- -o "Dir::Etc::SourceList=$folder/debian.sources" -o Dir::Etc::SourceParts=/dev/null \
         -o "Dir::State::Lists=$folder/lists" -o Dir::Cache::pkgcache= \
         -o Dir::Cache::srcpkgcache= -o "APT::Default-Release=$suite" -o APT::Sandbox::User=root
@@ -236,7 +236,7 @@ get_tarball() {
     [ "$(cat "$sources.unpacked" 2>/dev/null)" != "$checksum" ] || return 0
     run rm -rf "$sources" "$sources.unpacked"
     run mkdir -p "$sources"
-    # -m: with the tarball's times, make would take changed sources for old ones.
+    # -m sets the current time: with the tarball's times, make would not rebuild changed sources.
     run tar -x -m -f "$source" -C "$sources" --strip-components=1
     $dry_run || printf '%s\n' "$checksum" >"$sources.unpacked"
 }
@@ -263,7 +263,7 @@ configure() {
         home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$objects/CMakeCache.txt")
         [ -z "$home" ] || [ "$home" -ef "$sources" ] ||
             die "$objects holds objects of $home: remove it, or name another --build-dir"
-        # cmake keeps the generator of an earlier run and refuses another one.
+        # cmake keeps the generator of an earlier run, and refuses another.
         set --
     elif command -v ninja >/dev/null; then
         set -- -G Ninja
@@ -283,7 +283,7 @@ configure() {
         -DONEDNN_BUILD_TESTS=OFF \
         -DONEDNN_BUILD_EXAMPLES=OFF \
         -DONEDNN_BUILD_DOC=OFF
-    # Apple's compiler brings no OpenMP; oneDNN then builds for one thread and goes on.
+    # Apple's compiler has no OpenMP; oneDNN then builds a sequential library without an error.
     if grep -q '^DNNL_CPU_RUNTIME:[A-Z]*=SEQ' "$objects/CMakeCache.txt" 2>/dev/null; then
         echo "build_onednn.sh: no OpenMP found, the library will use one thread; macOS:" \
             "brew install libomp" >&2
@@ -301,7 +301,7 @@ library_in() {
     return 1
 }
 
-# Puts a whole and working library in place of the one before, or leaves that one alone.
+# Replaces the previous library if the new one is complete and works.
 install_library() {
     local library
     run rm -rf "$staging"
@@ -315,7 +315,7 @@ install_library() {
                 die "the library that was built cannot be used; $prefix is unchanged"
         fi
     fi
-    # Two renames: nothing may come between them.
+    # No signal may interrupt the script between the two renames.
     trap '' INT TERM HUP
     if [ -e "$prefix" ]; then
         run mv "$prefix" "$previous"
@@ -336,11 +336,11 @@ show_library() {
     fi
     library=$(library_in "$prefix")
     echo "installed $library; objects are kept in $objects"
-    if [ "$prefix" != "$usual_prefix" ]; then
-        echo "outside the usual place, so it is used with: export ONEDNN_PY_LIBRARY=$library"
+    if [ "$prefix" != "$standard_prefix" ]; then
+        echo "outside the default prefix; to use it: export ONEDNN_PY_LIBRARY=$library"
         export ONEDNN_PY_LIBRARY=$library
     elif [ -n "${ONEDNN_PY_LIBRARY:-}" ]; then
-        echo "ONEDNN_PY_LIBRARY is set to $ONEDNN_PY_LIBRARY and comes before it; without:"
+        echo "ONEDNN_PY_LIBRARY is set to $ONEDNN_PY_LIBRARY and takes precedence; without it:"
         unset ONEDNN_PY_LIBRARY
     fi
     if $importable; then
@@ -350,7 +350,7 @@ show_library() {
     fi
 }
 
-# What an earlier run left if it was killed in the midst of its last steps.
+# Restores the previous library if an earlier run was killed between its two renames.
 recover() {
     if [ -e "$previous" ] && [ ! -e "$prefix" ]; then
         run mv "$previous" "$prefix"
@@ -362,22 +362,22 @@ main() {
     python=${PYTHON:-python3}
     parse_arguments "$@"
     check_tools
-    usual_prefix=$(default_prefix)
-    prefix=${prefix:-$usual_prefix}
+    standard_prefix=$(default_prefix)
+    prefix=${prefix:-$standard_prefix}
     staging=$prefix.onednn_py-staging
     previous=$prefix.onednn_py-previous
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/onednn_py
     jobs=${jobs:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}
     importable=true
     "$python" -c 'import onednn_py' 2>/dev/null || importable=false
-    # oneDNN writes the commit of its sources into the library: not that of a repository
-    # which happens to hold the cache folder.
+    # oneDNN's build writes its git commit into the library. Without this, it would take the
+    # commit of a repository that contains the cache folder.
     export GIT_CEILING_DIRECTORIES=$cache
 
-    # The prefix is replaced as a whole, so it must be this script's own.
+    # The prefix is replaced as a whole, so it must hold nothing but this script's library.
     if [ -e "$prefix" ] && [ ! -e "$prefix/$MARK" ] && [ -n "$(ls -A "$prefix")" ]; then
-        die "$prefix has a content that this script has not installed, and would be replaced: \
-move it, or choose another --prefix"
+        die "$prefix would be replaced, but holds files that this script did not install: \
+move them, or choose another --prefix"
     fi
     recover
     run mkdir -p "$cache" "${prefix%/*}"

@@ -1,4 +1,4 @@
-"""``build_onednn.sh``, with a cmake and an apt that only pretend: nothing is compiled here."""
+"""``build_onednn.sh`` with a fake cmake and apt: nothing is compiled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_dry_run_prints_and_runs_nothing(machine: Machine) -> None:
     assert lines[-1] == "+ /nowhere/python -m onednn_py info"
 
 
-def test_a_dry_run_of_every_kind_of_source(machine: Machine) -> None:
+def test_a_dry_run_of_other_sources(machine: Machine) -> None:
     debian = machine.build("--dry-run", "--source", "debian", "--suite", "sid").stdout
     assert "URIs: MIRROR\nSuites: sid\n" in debian
     assert "source --only-source onednn --download-only" in debian
@@ -128,7 +128,7 @@ def test_a_dry_run_of_every_kind_of_source(machine: Machine) -> None:
         (["--source", __file__], ["cmake", "a C++ compiler", "tar"]),
     ],
 )
-def test_all_that_is_missing_is_named_at_once(
+def test_all_missing_tools_are_named_at_once(
     machine: Machine, arguments: list[str], names: list[str]
 ) -> None:
     done = machine.build(*arguments, PATH="")
@@ -159,8 +159,8 @@ def repository(machine: Machine) -> tuple[str, str]:
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], check=True)
     subprocess.run([*git, "tag", "-a", "-m", "x", "v3.9"], check=True)
-    asked = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    return f"file://{folder}", asked.stdout.strip()
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return f"file://{folder}", head.stdout.strip()
 
 
 def test_upstream_is_fetched_once_and_its_commit_checked(machine: Machine) -> None:
@@ -189,7 +189,7 @@ def test_a_tarball_is_unpacked_again_only_if_it_changed(machine: Machine) -> Non
     assert (machine.prefix / "onednn_py-build.txt").read_text().startswith("oneDNN 3.9.1,")
 
 
-def test_debian_sources_come_through_an_apt_of_their_own(machine: Machine) -> None:
+def test_debian_sources_come_through_a_separate_apt_configuration(machine: Machine) -> None:
     machine.tool("apt-get", APT)
     keyring = machine.folder / "keys.gpg"
     keyring.touch()
@@ -220,13 +220,13 @@ def test_other_versions_are_refused(machine: Machine, version: str, message: str
     assert message in done.stderr
 
 
-def test_any_folder_is_not_taken_for_sources(machine: Machine) -> None:
+def test_a_folder_without_sources_is_refused(machine: Machine) -> None:
     done = machine.build("--source", str(machine.tools))
     assert done.returncode == 1
     assert "is not a oneDNN source tree" in done.stderr
 
 
-def test_a_new_library_takes_the_place_of_the_old(built: Machine) -> None:
+def test_a_new_library_replaces_the_old(built: Machine) -> None:
     stale = built.prefix / "stale"
     stale.touch()
     assert built.build("--source", "oneDNN").returncode == 0
@@ -245,7 +245,7 @@ def test_a_failure_leaves_the_old_library(built: Machine, step: str) -> None:
     assert built.installed() == "first\n"
 
 
-def test_an_interrupted_build_goes_on_where_it_stopped(machine: Machine) -> None:
+def test_an_interrupted_build_is_resumed(machine: Machine) -> None:
     source = str(machine.sources())
     assert machine.build("--source", source, FAIL="3").returncode == 1
     assert machine.compiled() == ["1", "2"]
@@ -253,7 +253,7 @@ def test_an_interrupted_build_goes_on_where_it_stopped(machine: Machine) -> None
     done = machine.build("--source", source)
     assert done.returncode == 0, done.stderr
     assert machine.compiled() == ["3"]
-    # The generator is given once: cmake keeps it, and refuses another.
+    # cmake keeps the generator of the first run and refuses another.
     assert " -G " not in done.stdout
 
 
@@ -278,7 +278,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_library_set_aside_by_a_killed_run_comes_back(built: Machine) -> None:
+def test_a_library_set_aside_by_a_killed_run_is_restored(built: Machine) -> None:
     built.prefix.rename(f"{built.prefix}.onednn_py-previous")
     Path(f"{built.prefix}.onednn_py-staging").mkdir()
     assert built.build("--source", str(built.sources("2.0", "old"))).returncode == 1
@@ -312,9 +312,9 @@ def test_a_library_that_does_not_open_is_not_installed(built: Machine) -> None:
 
 @pytest.mark.skipif(not HAS_ONEDNN, reason="no oneDNN library here")
 @pytest.mark.parametrize("usual", [True, False])
-def test_info_proves_the_result(machine: Machine, usual: bool) -> None:
+def test_info_shows_the_result(machine: Machine, usual: bool) -> None:
     library = Path(onednn_py.info()["library"]).resolve()
-    # Its neighbours stay where they are; only the file itself is needed to open it.
+    # The fake cmake installs this file alone, and the package needs no other to open it.
     (machine.folder / "library").unlink()
     (machine.folder / "library").symlink_to(library)
     prefix = machine.prefix if usual else machine.folder / "elsewhere"

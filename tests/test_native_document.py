@@ -1,4 +1,4 @@
-"""docs/native.md: each program prints what the document says, and ours gives the right numbers."""
+"""docs/native.md: its programs print what it shows, and this package computes the right results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.tools import native_programs as comparison
+from onednn_py.tools import native_programs
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "native.md"
 HEAD, *BLOCKS = re.findall(
@@ -30,12 +30,12 @@ def test_programs_print_what_the_document_says(
     source, printed = PROGRAMS[number]
     (tmp_path / "graph.cpp").write_text(HEAD[1] + source)
     (tmp_path / "cases.hpp").write_text("")
-    monkeypatch.setattr(comparison, "sources_folder", lambda: tmp_path)
+    monkeypatch.setattr(native_programs, "sources_folder", lambda: tmp_path)
     try:
-        program = comparison.native_program("graph", folder=tmp_path)
-    except comparison.NativeProgramError:
+        program = native_programs.native_program("graph", folder=tmp_path)
+    except native_programs.NativeProgramError:
         raise
-    except comparison.ComparisonUnavailableError as error:
+    except native_programs.ComparisonUnavailableError as error:
         pytest.skip(str(error))
     # The document shows implementations of this instruction set; a CPU with AMX has others.
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}

@@ -1,4 +1,4 @@
-"""A machine for ``build_onednn.sh``: a home folder, and tools that only pretend."""
+"""A home folder and fake build tools for ``build_onednn.sh``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["APT", "BASH", "SCRIPT", "Machine"]
 SCRIPT = ROOT / "build_onednn.sh"
 BASH = shutil.which("bash")
 
-# Compiles three objects, each once; FAIL names the step that fails, PAUSE the one that hangs.
+# Compiles three objects, each once. FAIL names a step that fails, PAUSE a step that hangs.
 CMAKE = """#!/bin/bash
 echo "cmake $*" >>"$CALLS"
 step() {
@@ -50,7 +50,7 @@ esac
 
 
 class Machine:
-    """A home folder, fake tools, and what the script did with them."""
+    """A home folder, fake tools, and a record of the tools' calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ class Machine:
 
     @contextmanager
     def started(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        """Start the script in a process group of its own, which ends with the block."""
+        """Start the script in a process group of its own, which is killed after the block."""
         with subprocess.Popen(
             [str(BASH), str(SCRIPT), *arguments],
             env={**self.environment, **environment},
@@ -105,7 +105,7 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # Where the suite runs in a shell's background, Ctrl-C is ignored from birth.
+            # Background processes of a shell inherit SIGINT as ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             try:
@@ -120,12 +120,12 @@ class Machine:
         return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
 
     def installed(self) -> str:
-        """Return the content of the installed library, after a look for left-overs."""
+        """Return the content of the installed library; fail if temporary folders are left."""
         assert [path.name for path in self.prefix.parent.iterdir()] == ["onednn"]
         return (self.prefix / "lib" / "libdnnl.so.3").read_text()
 
     def compiled(self) -> list[str]:
-        """Return the objects compiled since the last question, in order."""
+        """Return the objects compiled since the last call of this method, in order."""
         lines = self.calls.read_text().splitlines()
         self.calls.write_text("")
         return [line.split()[1] for line in lines if line.startswith("compile")]

@@ -1,8 +1,8 @@
 """Checks the declarations in ``cdefs/`` against the real oneDNN headers, with a C compiler.
 
-ABI-mode cffi believes what it reads: a wrong enum value or a missing argument shows up as
-a wrong result or a crash. So the declarations are translated to C that includes the real
-headers and compiles only if both say the same.
+In ABI mode, cffi does not check declarations: a wrong enum value or a missing argument causes
+wrong results or crashes. Therefore the declarations are translated to C that includes the real
+headers and compiles only if both agree.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ DNNL_HEADER = "oneapi/dnnl/dnnl.h"
 OPENMP_HEADER = "omp.h"
 
 _PREAMBLE_FILE = "preamble"
-# What these names stand for does not matter here: the generated C takes them from stddef.h
-# and stdint.h, pycparser only has to know that they are types.
+# pycparser only has to know that these names are types; the generated C takes their definitions
+# from stddef.h and stdint.h.
 _STANDARD_TYPES = (
     "size_t",
     *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)),
@@ -57,16 +57,16 @@ def read_areas(areas: Sequence[str]) -> dict[str, str]:
 
 
 def compiler() -> str | None:
-    """Return the C compiler: ``CC``, or ``cc`` where it is found; None without one."""
+    """Return the path of the C compiler, ``CC`` or ``cc``, or None if there is none."""
     return shutil.which(os.environ.get("CC", "cc"))
 
 
 @functools.cache
 def include_folders() -> tuple[str, ...] | None:
-    """Return the include folders of oneDNN v3's headers, or None where there are none.
+    """Return the include folders of oneDNN v3's headers, or None if there are no headers.
 
-    ``ONEDNN_PY_TEST_INCLUDE`` (folders joined as in ``PATH``) comes before this
-    environment's own headers and before the compiler's.
+    ``ONEDNN_PY_TEST_INCLUDE`` (folders separated as in ``PATH``) takes precedence over the
+    headers of this environment, and these over the compiler's.
     """
     chosen = os.environ.get("ONEDNN_PY_TEST_INCLUDE")
     if chosen:
@@ -82,16 +82,16 @@ def include_folders() -> tuple[str, ...] | None:
 def compile_errors(
     texts: Mapping[str, str], header: str = DNNL_HEADER, folders: Sequence[str] = ()
 ) -> str:
-    """Return what the compiler says against the declarations; empty where they are right.
+    """Return the compiler's errors about the declarations; empty if they are right.
 
     Parameters
     ----------
     texts : mapping of str to str
-        Area to declarations, in the order in which they build on each other.
+        Declarations by area, each after those that it depends on.
     header : str
-        The real header, as an ``#include`` would name it.
+        The real header, as an ``#include`` names it.
     folders : sequence of str
-        Where to look for it.
+        Include folders.
     """
     return _compile(assertions(texts, header), folders)
 
@@ -108,7 +108,7 @@ def assertions(texts: Mapping[str, str], header: str) -> str:
 
 
 def function_names(texts: Mapping[str, str]) -> list[str]:
-    """Return the names of the functions declared."""
+    """Return the names of the declared functions."""
     return [node.name for node in _declarations(texts) if isinstance(node.type, c_ast.FuncDecl)]
 
 
@@ -136,16 +136,19 @@ def _declarations(texts: Mapping[str, str]) -> list[c_ast.Node]:
     return [node for node in tree.ext if node.coord.file != _PREAMBLE_FILE]
 
 
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+
+
 def _without_directives(text: str) -> str:
     """Blank comments and ``#define`` lines, which pycparser rejects, keeping line numbers."""
-    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    text = _without_comments(text)
     return "\n".join("" if line.lstrip().startswith("#") else line for line in text.split("\n"))
 
 
 def _defines(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield line number, name and value of each macro; reject any other directive."""
-    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_without_comments(text).split("\n"), start=1):
         if line.lstrip().startswith("#"):
             define = _DEFINE.fullmatch(line.strip())
             if define is None:
@@ -167,7 +170,7 @@ def _checks(node: c_ast.Node) -> list[str]:
 
 
 def _redeclaration(node: c_ast.Node, use: str) -> list[str]:
-    # A name that the header lacks could be declared freely; using it first reveals that.
+    # A declaration of a name that the header lacks compiles, but not a use before it.
     return [_static_assert(use, node.name), f"{_as_c(node)};"]
 
 
@@ -180,7 +183,7 @@ def _enum_checks(name: str, enum: c_ast.Enum) -> list[str]:
             _line_directive(member.coord.line, member.coord.file),
             _static_assert(f"{member.name} == ({value})", member.name),
         ]
-    # The compiler picks the integer behind an enum from its values, and so does cffi.
+    # The compiler chooses the integer type of an enum by its values, and so does cffi.
     copy = f"declared_{name}"
     return [
         *checks,
@@ -193,7 +196,8 @@ def _enum_checks(name: str, enum: c_ast.Enum) -> list[str]:
 def _struct_checks(name: str, struct: c_ast.Struct) -> list[str]:
     copy = f"declared_{name}"
     fields = " ".join(f"{_as_c(field)};" for field in struct.decls)
-    # A last field that is missing can hide in the padding; the initialiser misses it.
+    # A missing last field may leave the size as it is, because of padding. The initialiser then
+    # has too few values.
     zeros = ", ".join(_zero(field) for field in struct.decls)
     checks = [
         f"typedef struct {{ {fields} }} {copy};",
