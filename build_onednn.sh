@@ -86,7 +86,7 @@ default_prefix() {
 parse_arguments() {
     source=upstream tag='' commit='' url=$UPSTREAM suite=trixie mirror=''
     keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    kind=minimal prefix='' build_dir='' jobs='' dry_run=false
+    variant=minimal prefix='' build_dir='' jobs='' dry_run=false
     local name
     while [ $# -gt 0 ]; do
         case $1 in
@@ -97,7 +97,7 @@ parse_arguments() {
                 usage
                 exit
                 ;;
-            --full) kind=full ;;
+            --full) variant=full ;;
             --dry-run) dry_run=true ;;
             --source | --tag | --commit | --url | --suite | --mirror | --keyring | \
                 --prefix | --build-dir | --jobs)
@@ -254,9 +254,9 @@ read_version() {
 }
 
 configure() {
-    objects=${build_dir:-$cache/build-$version-$kind}
+    objects=${build_dir:-$cache/build-$version-$variant}
     local home='' primitives='CONVOLUTION;DECONVOLUTION;REORDER' graph=OFF
-    if [ "$kind" = full ]; then
+    if [ "$variant" = full ]; then
         primitives=ALL graph=ON
     fi
     if [ -f "$objects/CMakeCache.txt" ]; then
@@ -308,7 +308,7 @@ install_library() {
     run cmake --install "$objects" --prefix "$staging"
     if ! $dry_run; then
         library=$(library_in "$staging") || die "the build has installed no library"
-        printf 'oneDNN %s, %s, from %s\n' "$version" "$kind" "$sources" >"$staging/$MARK"
+        printf 'oneDNN %s, %s, from %s\n' "$version" "$variant" "$sources" >"$staging/$MARK"
         if $importable; then
             ONEDNN_PY_LIBRARY=$library "$python" -c \
                 'import sys, onednn_py; sys.exit(onednn_py.info()["error"])' ||

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import functools
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,8 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             save_figure(arguments.plot, epochs, filters, _verdict(result))
         except OSError as error:
-            print(f"onednn-py demo: --plot: {error}", file=sys.stderr)
-            return 1
+            raise onednn_py.OneDNNPyError(f"--plot: {error}") from None
         say(f"the curves and the filters are in {arguments.plot}")
     return 0
 
@@ -145,28 +142,21 @@ def _train(
     say: Callable[[str], None],
 ) -> list[training.Epoch]:
     say(f"{len(digits.train_labels)} images to learn from, {len(digits.test_labels)} to test on")
+    epochs, seed = arguments.epochs, arguments.seed
     finished = []
-    with _progress(console, arguments.epochs * digits.batches) as advance:
-        for epoch in training.train(network, digits, arguments.epochs, arguments.seed, advance):
+    with require("rich.progress", "rich", "demo").Progress(
+        console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("training", total=epochs * digits.batches)
+        advance = functools.partial(progress.advance, task)
+        for epoch in training.train(network, digits, epochs, seed, advance):
             finished.append(epoch)
             say(
-                f"epoch {epoch.epoch:{len(str(arguments.epochs))}}/{arguments.epochs}: "
+                f"epoch {epoch.epoch:{len(str(epochs))}}/{epochs}: "
                 f"loss {epoch.loss:.4f}, accuracy {epoch.train_accuracy:6.1%} training "
                 f"{epoch.test_accuracy:6.1%} test, {epoch.seconds:.2f} s"
             )
     return finished
-
-
-@contextlib.contextmanager
-def _progress(console: Any, batches: int) -> Iterator[Callable[[], None]]:
-    """Yield a function that advances the progress bar of a terminal by one batch."""
-    if not console.is_terminal:
-        yield lambda: None
-        return
-    progress = require("rich.progress", "rich", "demo").Progress(console=console, transient=True)
-    with progress:
-        task = progress.add_task("training", total=batches)
-        yield lambda: progress.advance(task)
 
 
 def _report(result: Result) -> Iterator[str]:

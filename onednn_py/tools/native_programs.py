@@ -146,7 +146,7 @@ def native_program(name: str, *, include: Sequence[str] = (), folder: Path | Non
     command = [compiler, "-std=c++17", "-O1", "-Wall", *(f"-I{where}" for where in folders)]
     command += [str(source), str(path), f"-Wl,-rpath,{path.parent}"]
     if sys.platform == "linux":
-        # LD_LIBRARY_PATH would go before the newer kind of rpath, to another library.
+        # DT_RPATH, because LD_LIBRARY_PATH takes precedence over DT_RUNPATH.
         command.append("-Wl,--disable-new-dtags")
     if folder is None:
         folder = platformdirs.user_cache_path("onednn_py", appauthor=False) / "native_programs"

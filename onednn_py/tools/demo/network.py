@@ -176,6 +176,9 @@ class Network:
         self.parameters[f"{layer} weights"] = weights
         self.parameters[f"{layer} bias"] = np.zeros(shape[-1], np.float32)
 
+    def _of(self, layer: str) -> tuple[Array, Array]:
+        return self.parameters[f"{layer} weights"], self.parameters[f"{layer} bias"]
+
     def logits(self, images: Array) -> Array:
         """Return (N, classes) scores of (N, 8, 8, 1) images."""
         return self._forward(images)[1]
@@ -200,14 +203,14 @@ class Network:
         correct = int((logits.argmax(axis=1) == labels).sum())
 
         features = activations[-1].reshape(len(images), -1)
-        weights = self.parameters["dense weights"]
+        weights, _ = self._of("dense")
         diff_features, diff_weights, diff_bias = dense_backward(features, weights, diff_logits)
         gradients = {"dense weights": diff_weights, "dense bias": diff_bias}
         diff_dst = diff_features.reshape(activations[-1].shape)
         for index in reversed(range(len(CONVOLUTIONS))):
             layer = CONVOLUTIONS[index]
             src, dst = activations[index : index + 2]
-            weights = self.parameters[f"{layer.name} weights"]
+            weights, _ = self._of(layer.name)
             # The gradient of the images is not needed.
             wrt = ("src", "weights", "bias") if index else ("weights", "bias")
             diff_dst = relu_backward(dst, diff_dst)
@@ -222,13 +225,10 @@ class Network:
         """Return the input of each convolution and of the dense layer, and the logits."""
         activations = [images]
         for layer in CONVOLUTIONS:
-            weights = self.parameters[f"{layer.name} weights"]
-            bias = self.parameters[f"{layer.name} bias"]
-            dst = layer.forward(activations[-1], weights, bias, self.dtype)
+            dst = layer.forward(activations[-1], *self._of(layer.name), self.dtype)
             activations.append(relu(dst))
         features = activations[-1].reshape(len(images), -1)
-        weights, bias = self.parameters["dense weights"], self.parameters["dense bias"]
-        return activations, dense(features, weights, bias)
+        return activations, dense(features, *self._of("dense"))
 
 
 class Adam:

@@ -1,4 +1,4 @@
-"""Whether two backends' results of one operation agree, and how far they may lie apart."""
+"""Decides whether two backends' results of one operation agree."""
 
 from __future__ import annotations
 
@@ -80,26 +80,26 @@ class Tolerance:
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             detail = f"{theirs.dtype} of shape {theirs.shape}, ours {ours.dtype} of {ours.shape}"
             return Comparison(other, "differs", None, detail)
-        mine, yours = ours.astype(np.float32, copy=False), theirs.astype(np.float32, copy=False)
-        same = (mine == yours) | (np.isnan(mine) & np.isnan(yours))
+        ours, theirs = ours.astype(np.float32, copy=False), theirs.astype(np.float32, copy=False)
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         if same.all():
             return Comparison(other, "equal", 0.0)
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = np.abs(mine - yours)
+            difference = np.abs(ours - theirs)
         difference[np.isnan(difference)] = np.inf
         difference[same] = 0
         largest = float(difference.max())
-        wrong = ~same if self.exact else ~(difference <= self._allowed(yours))
+        wrong = ~same if self.exact else ~(difference <= self._allowed(theirs))
         if not wrong.any():
             return Comparison(other, "close", largest)
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        expected = "equality" if self.exact else f"at most {self._allowed(yours)[index]:.2g}"
+        expected = "equality" if self.exact else f"at most {self._allowed(theirs)[index]:.2g}"
         return Comparison(
             other,
             "differs",
             largest,
             f"{np.count_nonzero(wrong)} of {wrong.size} elements, first at {index}:"
-            f" {mine[index]:.9g}, {other} {yours[index]:.9g}; expected {expected}",
+            f" {ours[index]:.9g}, {other} {theirs[index]:.9g}; expected {expected}",
         )
 
     def _allowed(self, reference: Array) -> Array:

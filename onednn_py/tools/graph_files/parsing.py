@@ -108,9 +108,9 @@ def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
     document = _typed(where, content, dict)
     listed = _member(where, document, "graph", list)
     operations = [_operation(f"{where}: graph[{i}]", entry) for i, entry in enumerate(listed)]
-    _refuse_twice(where, "operation", (operation.id for operation in operations))
+    _refuse_duplicates(where, "operation", (operation.id for operation in operations))
     produced = (tensor.id for operation in operations for tensor in operation.outputs)
-    _refuse_twice(where, "result of an operation: tensor", produced)
+    _refuse_duplicates(where, "result of an operation: tensor", produced)
     return _topological(where, operations)
 
 
@@ -221,11 +221,11 @@ def _abridged(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _refuse_twice(where: str, what: str, ids: Iterable[int]) -> None:
+def _refuse_duplicates(where: str, noun: str, ids: Iterable[int]) -> None:
     seen: set[int] = set()
     for id_ in ids:
         if id_ in seen:
-            raise GraphFileError(f"{where}: {what} {id_} is there twice")
+            raise GraphFileError(f"{where}: {noun} {id_} is there twice")
         seen.add(id_)
 
 

@@ -169,7 +169,7 @@ def _checked_calls(
     given: Mapping[int, Array],
     given_shapes: Mapping[int, tuple[int, ...]],
 ) -> dict[int, Call | OneDNNPyError]:
-    """Return each operation's call, or the error that it has none, by operation id."""
+    """Return, by operation id, the call or the error that its check raised."""
     specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in given.items()}
     calls: dict[int, Call | OneDNNPyError] = {}
     tensors: dict[int, tuple[LogicalTensor, tuple[int, ...]]] = {}
