@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -106,8 +106,7 @@ def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
         raise GraphFileError(f"{path}: is no JSON: {error}") from None
     where = str(path)
     document = _typed(where, content, dict)
-    listed = _member(where, document, "graph", list)
-    operations = [_operation(f"{where}: graph[{i}]", entry) for i, entry in enumerate(listed)]
+    operations = [_operation(*item) for item in _items(where, document, "graph")]
     _refuse_duplicates(where, "operation", (operation.id for operation in operations))
     produced = (tensor.id for operation in operations for tensor in operation.outputs)
     _refuse_duplicates(where, "result of an operation: tensor", produced)
@@ -130,8 +129,8 @@ def _operation(where: str, entry: Any) -> GraphOperation:
             for key, value in attributes.items()
             if value != {}
         },
-        inputs=_tensors(where, entry, "inputs"),
-        outputs=_tensors(where, entry, "outputs"),
+        inputs=tuple(_tensor(*item) for item in _items(where, entry, "inputs")),
+        outputs=tuple(_tensor(*item) for item in _items(where, entry, "outputs")),
     )
 
 
@@ -145,11 +144,6 @@ def _attribute(where: str, entry: Any) -> Any:
         # oneDNN writes booleans as numbers.
         return bool(entry["value"])
     return _member(where, entry, "value", type_)
-
-
-def _tensors(where: str, entry: dict[str, Any], name: str) -> tuple[LogicalTensor, ...]:
-    listed = _member(where, entry, name, list)
-    return tuple(_tensor(f"{where}: {name}[{i}]", tensor) for i, tensor in enumerate(listed))
 
 
 def _tensor(where: str, entry: Any) -> LogicalTensor:
@@ -187,8 +181,13 @@ def _identifier(where: str, entry: dict[str, Any]) -> int:
 
 
 def _list(where: str, entry: dict[str, Any], name: str, type_: type) -> list[Any]:
-    listed = _member(where, entry, name, list)
-    return [_typed(f"{where}: {name}[{i}]", value, type_) for i, value in enumerate(listed)]
+    return [_typed(position, value, type_) for position, value in _items(where, entry, name)]
+
+
+def _items(where: str, entry: dict[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the position and the value of each item of a list."""
+    for i, value in enumerate(_member(where, entry, name, list)):
+        yield f"{where}: {name}[{i}]", value
 
 
 def _member(where: str, entry: dict[str, Any], name: str, type_: type) -> Any:
