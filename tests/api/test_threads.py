@@ -216,8 +216,8 @@ def grown_threads(preparation: str) -> str:
 {preparation}
 import os
 import numpy as np, onednn_py
-from onednn_py import blas
-blas.set_limit(5)
+from onednn_py.system import blas_threads
+blas_threads.set_limit(5)
 onednn_py.info()
 count = lambda: len(os.listdir("/proc/self/task"))
 src, weights = np.ones((2, 16, 64, 64), np.float32), np.ones((16, 16, 3, 3), np.float32)
@@ -247,7 +247,7 @@ def test_a_forked_child_has_one(inside: bool) -> None:
     code = f"""
 import contextlib, os
 import numpy as np, onednn_py
-from onednn_py import parallel
+from onednn_py.system import parallel
 def numbers():
     onednn_py.convolution(np.ones((1, 9, 2), np.float32), np.ones((3, 2, 4), np.float32))
     return onednn_py.get_num_threads(), parallel.current_threads()
@@ -340,7 +340,7 @@ def test_without_a_library(tmp_path: Path) -> None:
     """The number is that of NumPy's work, and no library is looked for on the way."""
     code = """
 import onednn_py
-from onednn_py import parallel
+from onednn_py.system import parallel
 from onednn_py.backends.onednn.binding import library
 onednn_py.set_num_threads(3)
 with onednn_py.num_threads(2):

@@ -13,10 +13,10 @@ def test_no_fork_while_the_number_of_threads_changes() -> None:
     """OpenBLAS holds a lock then, which a child would wait for without an end."""
     code = """
 import os, threading, time
-from onednn_py import blas
+from onednn_py.system import blas_threads
 taken, changed = threading.Event(), []
 def change():
-    with blas._lock:
+    with blas_threads._lock:
         taken.set()
         time.sleep(0.3)
         changed.append(True)
@@ -25,14 +25,14 @@ thread.start()
 taken.wait()
 pid = os.fork()
 if pid == 0:
-    with blas.limited(1):
+    with blas_threads.limited(1):
         os._exit(0 if changed else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 thread.join()
-with blas.limited(1):
+with blas_threads.limited(1):
     pass
 # A thread that holds the lock may fork.
-with blas._lock:
+with blas_threads._lock:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
