@@ -1,9 +1,8 @@
-"""The NumPy backend: every operation as matrix products, or products of arrays.
+"""The NumPy backend: every operation as matrix products, or elementwise products.
 
-All six operations are two kernels in the roles of a convolution: a correlation (forward,
-and backward data taken apart by the remainders of the stride) and the weights' gradient.
-Python loops run over kernel taps and over tiles that bound the temporary memory, never
-over pixels, channels or single images; tiles run on several threads.
+The six operations are two computations: a correlation (forward; backward data is one for
+every remainder of the stride) and the weights' gradient. Python loops run over tiles, which
+bound the temporary memory, never over pixels or single images; tiles run on several threads.
 """
 
 from __future__ import annotations

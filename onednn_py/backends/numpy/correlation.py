@@ -1,92 +1,86 @@
-"""Which element meets which: every operation as correlations along regular steps.
+"""Which elements are multiplied with which: every operation as correlations with regular steps.
 
-A convolution's forward pass is one correlation of src. The gradient of its data is a
-correlation of dst for every remainder of the stride: the elements of src that leave the
-same remainder are touched by the same taps, and step over dst one by one.
+A convolution's forward pass is one correlation of src. The gradient of its data is one
+correlation of dst for every remainder of the stride: elements of src whose positions leave
+the same remainder are reached by the same kernel positions, and step over dst one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem
 
-__all__ = ["AxisTaps", "Correlation", "correlations"]
+__all__ = ["AxisCorrelation", "Correlation", "correlations"]
 
 
 @dataclass(frozen=True, slots=True)
-class AxisTaps:
-    """One axis: target[t] is the sum over j of weights[j] * source[t*step + first + j*dilation].
+class AxisCorrelation:
+    """One axis: target[t] is the sum over j of weights[j] * source[t*step + offset + j*dilation].
 
     Attributes
     ----------
-    kernel : slice
-        The kernel's positions j, in the order in which they read the source.
-    count : int
-        How many they are.
-    first : int
-        Source element that the first position reads for t = 0; may lie outside.
+    kernel : range
+        The kernel positions that j counts, in the order in which they read the source.
+    target : range
+        The target positions that t counts.
+    offset : int
+        Source position that j = 0 reads for t = 0; may be in the padding.
     dilation, step : int
-        Source elements from one position to the next, and from one t to the next.
-    size : int
+        Source positions from one j to the next, and from one t to the next.
+    source_size : int
         Source elements; outside of them there are zeros.
-    target : slice
-        The target's elements t.
-    windows : int
-        How many they are.
     """
 
-    kernel: slice
-    count: int
-    first: int
+    kernel: range
+    target: range
+    offset: int
     dilation: int
     step: int
-    size: int
-    target: slice
-    windows: int
+    source_size: int
 
-    def reads(self, span: slice) -> tuple[int, int]:
-        """Return the first source element that some windows read, and the one after the last."""
-        begin = span.start * self.step + self.first
-        last = (span.stop - 1) * self.step + self.first + (self.count - 1) * self.dilation
+    def reads(self, windows: slice) -> tuple[int, int]:
+        """Return the first source position that windows (a slice of t) read, and the end."""
+        begin = windows.start * self.step + self.offset
+        last = (windows.stop - 1) * self.step + self.offset + (len(self.kernel) - 1) * self.dilation
         return begin, last + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """The same along all axes, and the indices that select its weights and its target."""
+    """A correlation along all axes, and the indices that select its weights and its target."""
 
-    axes: tuple[AxisTaps, ...]
+    axes: tuple[AxisCorrelation, ...]
 
     @property
     def kernel(self) -> tuple[Any, ...]:
-        return (..., *(axis.kernel for axis in self.axes))
+        return (..., *(_as_slice(axis.kernel) for axis in self.axes))
 
     @property
     def target(self) -> tuple[Any, ...]:
-        return (..., *(axis.target for axis in self.axes))
+        return (..., *(_as_slice(axis.target) for axis in self.axes))
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        return tuple(axis.count for axis in self.axes)
+    def kernel_shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.kernel) for axis in self.axes)
 
     @property
-    def windows(self) -> tuple[int, ...]:
-        return tuple(axis.windows for axis in self.axes)
+    def target_shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.target) for axis in self.axes)
 
 
 def correlations(problem: Problem) -> list[Correlation]:
-    """Return the correlations that a convolution's result is made of.
+    """Return the correlations that compute a convolution's result.
 
-    Those for the weights' gradient are the forward pass's. Where the list does not cover
-    the result's elements, nothing but the bias reaches them.
+    A weights gradient has those of the forward pass. Elements of the result that no
+    correlation covers are zero, or the bias.
     """
-    of_axis = _gathered if problem.direction is not Direction.BACKWARD_DATA else _scattered
+    is_backward_data = problem.direction is Direction.BACKWARD_DATA
+    of_axis = _backward_data_axis if is_backward_data else _forward_axis
     axes = [
-        of_axis(*numbers)
+        [axis for whole in of_axis(*numbers) for axis in _trimmed(whole)]
         for numbers in zip(
             problem.kernel,
             problem.src.shape[2:],
@@ -100,52 +94,54 @@ def correlations(problem: Problem) -> list[Correlation]:
     return [Correlation(combination) for combination in product(*axes)]
 
 
-def _gathered(
-    kernel: int, size: int, count: int, stride: int, dilation: int, pad_begin: int
-) -> list[AxisTaps]:
-    """Every dst element reads src: one correlation, or none if only padding is read."""
-    return list(
-        _trimmed(range(kernel), -pad_begin, dilation, stride, size, slice(0, count, 1), count)
-    )
+def _forward_axis(
+    kernel: int, src: int, dst: int, stride: int, dilation: int, pad_begin: int
+) -> list[AxisCorrelation]:
+    """Every dst element reads src."""
+    return [AxisCorrelation(range(kernel), range(dst), -pad_begin, dilation, stride, src)]
 
 
-def _scattered(
-    kernel: int, size: int, count: int, stride: int, dilation: int, pad_begin: int
-) -> list[AxisTaps]:
-    """Every src element reads dst, with the taps that suit its remainder by the stride."""
+def _backward_data_axis(
+    kernel: int, src: int, dst: int, stride: int, dilation: int, pad_begin: int
+) -> list[AxisCorrelation]:
+    """Every src element reads dst, with the kernel positions that fit its remainder."""
     by_remainder: dict[int, list[int]] = {}
-    for tap in reversed(range(kernel)):
-        by_remainder.setdefault((tap * dilation - pad_begin) % stride, []).append(tap)
-    found: list[AxisTaps] = []
-    for remainder, taps in by_remainder.items():
-        windows = -((remainder - size) // stride)
-        if windows <= 0:
-            continue
-        between = taps[0] - taps[1] if len(taps) > 1 else stride
-        found += _trimmed(
-            range(taps[0], taps[-1] - 1, -between),
-            (remainder + pad_begin - taps[0] * dilation) // stride,
-            between * dilation // stride,
-            1,
-            count,
-            slice(remainder, size, stride),
-            windows,
+    for position in reversed(range(kernel)):
+        remainder = (position * dilation - pad_begin) % stride
+        by_remainder.setdefault(remainder, []).append(position)
+    axes = []
+    for remainder, positions in by_remainder.items():
+        between = positions[0] - positions[1] if len(positions) > 1 else stride
+        axes.append(
+            AxisCorrelation(
+                kernel=range(positions[0], positions[-1] - 1, -between),
+                target=range(remainder, src, stride),
+                offset=(remainder + pad_begin - positions[0] * dilation) // stride,
+                dilation=between * dilation // stride,
+                step=1,
+                source_size=dst,
+            )
         )
-    return found
+    return axes
 
 
-def _trimmed(
-    taps: range, first: int, dilation: int, step: int, size: int, target: slice, windows: int
-) -> Iterable[AxisTaps]:
-    """Leave out the outer taps that meet only padding, however far away they are."""
+def _trimmed(axis: AxisCorrelation) -> list[AxisCorrelation]:
+    """Drop the outer kernel positions that read only padding; all of them leave no correlation."""
 
-    def meets(number: int) -> bool:
-        offset = first + number * dilation
-        return max(0, -(offset // step)) <= min(windows - 1, (size - 1 - offset) // step)
+    def reads_source(number: int) -> bool:
+        offset = axis.offset + number * axis.dilation
+        first = max(0, -(offset // axis.step))
+        last = (axis.source_size - 1 - offset) // axis.step
+        return first <= min(len(axis.target) - 1, last)
 
-    meeting = [number for number in range(len(taps)) if meets(number)]
-    if meeting:
-        kept = taps[meeting[0] : meeting[-1] + 1]
-        kernel = slice(kept.start, kept.stop if kept.stop >= 0 else None, kept.step)
-        first += meeting[0] * dilation
-        yield AxisTaps(kernel, len(kept), first, dilation, step, size, target, windows)
+    reading = [number for number in range(len(axis.kernel)) if reads_source(number)]
+    if not reading:
+        return []
+    first, last = reading[0], reading[-1]
+    offset = axis.offset + first * axis.dilation
+    return [replace(axis, kernel=axis.kernel[first : last + 1], offset=offset)]
+
+
+def _as_slice(positions: range) -> slice:
+    # A range that counts down to 0 ends at -1, which a slice takes for the last element.
+    return slice(positions.start, positions.stop if positions.stop >= 0 else None, positions.step)

@@ -1,4 +1,4 @@
-"""The plan of the NumPy backend: which correlations a problem is, and how each is computed."""
+"""The plan of the NumPy backend: the correlations of a problem, and how each is computed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from onednn_py.problem.arrays import accumulator
 from onednn_py.problem.problem import Direction, Problem
-from onednn_py.system import blas_threads as blas
+from onednn_py.system import blas_threads
 from onednn_py.system.casting import sum_into_bias
 from onednn_py.system.parallel import current_threads, each
 
 from .channelwise import Channelwise, channelwise_gradient, is_thin
 from .correlation import Correlation, correlations
 from .gradient import products_gradient
-from .products import Gather, Shift
-from .workspace import Means, means
+from .products import CorrelationMethod, Im2col, Kn2row
+from .workspace import Workspace, borrowed_workspace
 
 __all__ = ["NumpyPlan"]
 
@@ -47,12 +47,12 @@ class NumpyPlan:
 
     def __repr__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
-        taps = sum(prod(correlation.counts) for correlation in self._correlations)
-        return f"{self.problem.operation}: numpy{reason}, {taps} kernel taps"
+        positions = sum(prod(correlation.kernel_shape) for correlation in self._correlations)
+        return f"{self.problem.operation}: numpy{reason}, {positions} kernel positions"
 
     @np.errstate(all="ignore")  # infinities are results here, as they are in oneDNN
     def execute(self, tensors: Mapping[str, Array]) -> None:
-        """Compute the result from canonical views, in place of the result's elements.
+        """Compute the result from canonical views, and write it into its own view.
 
         Parameters
         ----------
@@ -66,51 +66,53 @@ class NumpyPlan:
         groups, bias = self.problem.groups, tensors.get("bias")
         src, dst = _grouped(src, groups), _grouped(dst, groups)
         dtype = accumulator(self.problem.dtype)
-        with means(dtype, current_threads()) as using, blas.limited(1):
+        with borrowed_workspace(dtype, current_threads()) as workspace, blas_threads.limited(1):
             direction = self._convolution.direction
             if direction is Direction.BACKWARD_WEIGHTS:
                 if bias is not None:
                     sum_into_bias(bias, tensors["dst"])
-                self._weights_gradient(src, dst, weights, using)
+                self._weights_gradient(src, dst, weights, workspace)
                 return
             if bias is not None:
                 bias = bias.astype(dtype).reshape(groups, -1)
             if direction is Direction.FORWARD:
-                self._correlate(src, weights, dst, bias, using)
+                self._correlate(src, weights, dst, bias, workspace)
             else:
-                self._correlate(dst, weights.swapaxes(1, 2), src, bias, using)
+                self._correlate(dst, weights.swapaxes(1, 2), src, bias, workspace)
 
     def _correlate(
-        self, source: Array, weights: Array, target: Array, bias: Array | None, using: Means
+        self, source: Array, weights: Array, target: Array, bias: Array | None, workspace: Workspace
     ) -> None:
-        reached = sum(prod(correlation.windows) for correlation in self._correlations)
-        if reached < prod(target.shape[3:]):
+        covered = sum(prod(correlation.target_shape) for correlation in self._correlations)
+        if covered < prod(target.shape[3:]):
             fill = 0 if bias is None else bias.reshape(*bias.shape, *(1,) * (target.ndim - 3))
             target[...] = fill
-        jobs: list[Callable[[], None]] = []
+        calls: list[Callable[[], None]] = []
         for correlation in self._correlations:
             method = _method(correlation, source, weights, target)
-            jobs += method(correlation, source, weights, target, bias, using).jobs()
-        each(lambda job: job(), jobs, using.threads)
+            calls += method(correlation, source, weights, target, bias, workspace).calls()
+        each(lambda call: call(), calls, workspace.threads)
 
-    def _weights_gradient(self, src: Array, dst: Array, weights: Array, using: Means) -> None:
-        reached = sum(prod(correlation.counts) for correlation in self._correlations)
-        if reached < prod(weights.shape[3:]):
+    def _weights_gradient(
+        self, src: Array, dst: Array, weights: Array, workspace: Workspace
+    ) -> None:
+        covered = sum(prod(correlation.kernel_shape) for correlation in self._correlations)
+        if covered < prod(weights.shape[3:]):
             weights[...] = 0
         gradient = channelwise_gradient if is_thin(weights) else products_gradient
         for correlation in self._correlations:
-            gradient(correlation, src, dst, weights, using)
+            gradient(correlation, src, dst, weights, workspace)
 
 
 def _method(
     correlation: Correlation, source: Array, weights: Array, target: Array
-) -> type[Channelwise] | type[Shift] | type[Gather]:
+) -> type[CorrelationMethod]:
     if is_thin(weights):
         return Channelwise
-    return Shift if Shift.pays(correlation, source, target) else Gather
+    return Kn2row if Kn2row.pays(correlation, source, target) else Im2col
 
 
 def _grouped(array: Array, groups: int) -> Array:
-    """(N, C, *spatial) to (N, G, C/G, *spatial), a view."""
+    """Return a view (N, G, C/G, *spatial) of (N, C, *spatial)."""
     minibatch, channels, *spatial = array.shape
     return array.reshape(minibatch, groups, channels // groups, *spatial)

@@ -1,8 +1,10 @@
-"""Correlations as matrix products."""
+"""Correlations as matrix products of the weights and the source, tile by tile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
@@ -16,34 +18,41 @@ from onednn_py.system.casting import round_into
 from onednn_py.system.parallel import boxes, spans
 
 from .correlation import Correlation
-from .matrices import as_matrices, in_place
-from .windows import Tile, channels_last, is_sparse, piece, windows
-from .workspace import Means
+from .matrices import as_matrices, view_as_matrices
+from .windows import Tile, is_channels_last, is_sparse, padded_source, windows
+from .workspace import Workspace
 
-__all__ = ["Gather", "Shift", "gathered", "gathers_channels", "pixels_at_once", "store"]
+__all__ = [
+    "CorrelationMethod",
+    "Im2col",
+    "Kn2row",
+    "im2col",
+    "pixel_matrices",
+    "pixels_at_once",
+    "prefers_channels_last",
+]
 
 Array = npt.NDArray[Any]
 
-# Bytes of gathered windows that one matrix product reads: few enough for the caches, many
-# enough to outweigh the Python around it.
+# Bytes of window elements that one matrix product reads: few enough for the caches, many
+# enough to outweigh the Python code around it.
 TILE_BYTES = 4 * 2**20
 
-# Pixels that a product has nevertheless, so that it outweighs packing the weights, up to
-# this number of bytes.
+# A product has at least this many pixels, so that it outweighs packing the weights, unless
+# their window elements exceed this number of bytes.
 LEAST_PIXELS = 384
 MOST_TILE_BYTES = 16 * 2**20
 
-# Elements that lie together from which gathering pixel by pixel is faster than row by row.
+# Contiguous elements from which copying windows pixel by pixel is faster than row by row.
 CHANNEL_RUN = 16
 
-# A sum shifted costs about as much as so many elements gathered.
+# Adding one shifted product costs about as much as copying this many window elements.
 SHIFT_COST = 4
 
 
-class Gather:
-    """Gather what every window reads, then one product for all taps and channels.
-
-    target[g, o, x] = sum over c and taps of weights[g, o, c, tap] * source[g, c, x and tap]
+@dataclass(frozen=True)
+class CorrelationMethod(ABC):
+    """target[g, o, x] = sum over c and k of weights[g, o, c, k] * source[g, c, x and k].
 
     Parameters
     ----------
@@ -52,208 +61,209 @@ class Gather:
     weights : ndarray, shape (G, O, C, *K)
     target : ndarray, shape (N, G, O, *X)
     bias : ndarray, shape (G, O), or None
-    using : Means
+    workspace : Workspace
     """
 
-    def __init__(
-        self,
-        correlation: Correlation,
-        source: Array,
-        weights: Array,
-        target: Array,
-        bias: Array | None,
-        using: Means,
-    ) -> None:
-        self._correlation, self._using = correlation, using
-        self._source, self._target, self._bias = source, target[correlation.target], bias
-        self._last = gathers_channels(correlation, source)
-        used = weights[correlation.kernel]
-        self._weights = _matrices_of(np.moveaxis(used, 2, -1) if self._last else used, 1, using)
+    correlation: Correlation
+    source: Array
+    weights: Array
+    target: Array
+    bias: Array | None
+    workspace: Workspace
 
-    def jobs(self) -> list[Callable[[], None]]:
+    @abstractmethod
+    def calls(self) -> list[Callable[[], None]]:
         """Return calls that together compute the target, in any order and on any thread."""
-        groups, _, depth = self._weights.shape
-        grid = (len(self._source), *self._correlation.windows)
-        pixels = pixels_at_once(depth, prod(grid), self._using)
-        together = max(1, TILE_BYTES // (depth * pixels * self._using.dtype.itemsize))
-        work = product(spans(groups, together), boxes(grid, pixels))
-        return [partial(self._run, *box) for box in work]
 
-    def _run(self, groups: slice, tile: Tile) -> None:
-        images, *positions = tile
-        source = self._source[images, groups]
-        patches = gathered(
-            source, self._correlation, tuple(positions), self._using, last=self._last
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """(N, *X) of the elements that the correlation covers."""
+        return (len(self.source), *self.correlation.target_shape)
+
+    def target_tile(self, groups: slice, tile: Tile) -> Array:
+        """Return the target of a tile as (G, O, N, *X)."""
+        images, *spatial = tile
+        covered = self.target[self.correlation.target]
+        return np.moveaxis(covered[(images, groups, slice(None), *spatial)], 0, 2)
+
+    def store(self, target: Array, sums: Array, groups: slice) -> None:
+        """Write sums (G, O, N, *X) into the target, with the bias, each rounded once."""
+        if self.bias is not None:
+            sums += self.bias[groups].reshape(*sums.shape[:2], *(1,) * (sums.ndim - 2))
+        if sums is not target:
+            round_into(target, sums)
+
+
+class Im2col(CorrelationMethod):
+    """Copy what every window reads, then one product for all kernel positions and channels."""
+
+    def calls(self) -> list[Callable[[], None]]:
+        used = self.weights[self.correlation.kernel]
+        if prefers_channels_last(self.correlation, self.source):
+            used = np.moveaxis(used, 2, -1)
+        weights = _weight_matrices(used, 1, self.workspace)
+        groups, _, depth = weights.shape
+        pixels = pixels_at_once(depth, prod(self.grid), self.workspace)
+        groups_at_once = max(1, TILE_BYTES // (depth * pixels * self.workspace.dtype.itemsize))
+        parts = product(spans(groups, groups_at_once), boxes(self.grid, pixels))
+        return [partial(self._compute, weights, *part) for part in parts]
+
+    def _compute(self, weights: Array, groups: slice, tile: Tile) -> None:
+        images, *spatial = tile
+        source, order = self.source, prefers_channels_last(self.correlation, self.source)
+        columns = im2col(
+            source[images, groups], self.correlation, spatial, self.workspace, channels_last=order
         )
-        target = np.moveaxis(self._target[(images, groups, slice(None), *positions)], 0, 2)
-        sums, matrices = _sums_for(target, self._using)
-        np.matmul(self._weights[groups], patches, out=matrices)
-        store(target, sums, None if self._bias is None else self._bias[groups])
+        target = self.target_tile(groups, tile)
+        sums, matrices = self._empty_sums(target)
+        np.matmul(weights[groups], columns, out=matrices)
+        self.store(target, sums, groups)
+
+    def _empty_sums(self, target: Array) -> tuple[Array, Array]:
+        """Return an array for the sums of a target (G, O, N, *X), and a view of it as matrices.
+
+        The array is the target itself if BLAS can write into it.
+        """
+        view = view_as_matrices(target, 1) if target.dtype == self.workspace.dtype else None
+        if view is not None:
+            return target, view
+        groups, channels, *pixels = target.shape
+        if is_channels_last(np.moveaxis(target, 2, 0)):
+            # With the channels of a pixel side by side, the copy into the target is fast.
+            sums = self.workspace.empty("sums", (*pixels, groups, channels))
+            matrices = sums.reshape(-1, groups, channels).transpose(1, 2, 0)
+            return np.moveaxis(sums, (-2, -1), (0, 1)), matrices
+        sums = self.workspace.empty("sums", target.shape)
+        return sums, sums.reshape(groups, channels, -1)
 
 
-class Shift:
-    """Multiply every pixel with all taps, then add up what meets in one window.
+class Kn2row(CorrelationMethod):
+    """Multiply every pixel by the weights of all kernel positions, then add shifted products.
 
-    The sums are those of `Gather`, for steps of one. With few channels in the target and
-    many in the source, there is less to add than there would be to gather. The parameters
-    are the same.
+    For steps of 1 only. With few channels in the target and many in the source, this adds
+    fewer elements than `Im2col` would copy.
     """
-
-    def __init__(
-        self,
-        correlation: Correlation,
-        source: Array,
-        weights: Array,
-        target: Array,
-        bias: Array | None,
-        using: Means,
-    ) -> None:
-        self._correlation, self._using = correlation, using
-        self._source, self._target, self._bias = source, target[correlation.target], bias
-        # (G, *K, O, C): a row for every tap and channel of the target.
-        ordered = np.moveaxis(weights[correlation.kernel], (1, 2), (-2, -1))
-        self._weights = _matrices_of(ordered, ordered.ndim - 2, using)
 
     @staticmethod
     def pays(correlation: Correlation, source: Array, target: Array) -> bool:
-        """Whether adding costs less than gathering, and needs no more memory."""
+        """Whether adding costs less than copying, and needs no more memory."""
         return (
-            prod(correlation.counts) > 1
+            prod(correlation.kernel_shape) > 1
             and SHIFT_COST * target.shape[2] <= source.shape[2]
             and all(
-                axis.step == 1 and not is_sparse(axis, slice(0, axis.windows))
+                axis.step == 1 and not is_sparse(axis, slice(0, len(axis.target)))
                 for axis in correlation.axes
             )
         )
 
-    def jobs(self) -> list[Callable[[], None]]:
-        """Return calls that together compute the target, in any order and on any thread."""
-        groups, rows, _ = self._weights.shape
-        grid = (len(self._source), *self._correlation.windows)
-        pixels = pixels_at_once(rows, prod(grid), self._using)
-        work = product(spans(groups, 1), boxes(grid, pixels))
-        return [partial(self._run, *box) for box in work]
+    def calls(self) -> list[Callable[[], None]]:
+        # (G, *K, O, C): a row for every kernel position and channel of the target.
+        ordered = np.moveaxis(self.weights[self.correlation.kernel], (1, 2), (-2, -1))
+        weights = _weight_matrices(ordered, ordered.ndim - 2, self.workspace)
+        groups, rows, _ = weights.shape
+        pixels = pixels_at_once(rows, prod(self.grid), self.workspace)
+        parts = product(spans(groups, 1), boxes(self.grid, pixels))
+        return [partial(self._compute, weights, *part) for part in parts]
 
-    def _run(self, groups: slice, tile: Tile) -> None:
-        images, *positions = tile
-        using = self._using
-        source = self._source[images, groups]
-        read = piece(
-            source, self._correlation.axes, tuple(positions), using, last=channels_last(source)
-        )
-        pixels = as_matrices(
-            np.moveaxis(read, 0, 2),
-            1,
-            using.dtype,
-            lambda shape: using.empty("pixels", shape),
-            columns_first=channels_last(read),
-        )
-        products = using.empty("products", (1, self._weights.shape[1], pixels.shape[2]))
-        np.matmul(self._weights[groups], pixels, out=products)
-        target = np.moveaxis(self._target[(images, groups, slice(None), *positions)], 0, 2)
-        sums = using.empty("sums", target.shape)
-        moved = self._moved(products, len(source), read.shape[3:], target.shape[3:])
-        np.add.reduce(moved, axis=tuple(range(len(positions))), out=sums)
-        store(target, sums, None if self._bias is None else self._bias[groups])
+    def _compute(self, weights: Array, group: slice, tile: Tile) -> None:
+        images, *spatial = tile
+        source = self.source[images, group]
+        axes, order = self.correlation.axes, is_channels_last(source)
+        read = padded_source(source, axes, spatial, self.workspace, channels_last=order)
+        pixels = pixel_matrices(read, self.workspace)
+        products = self.workspace.empty("products", (1, weights.shape[1], pixels.shape[2]))
+        np.matmul(weights[group], pixels, out=products)
+        target = self.target_tile(group, tile)
+        sums = self.workspace.empty("sums", target.shape)
+        shifted = self._shifted(products, len(source), read.shape[3:], target.shape[3:])
+        np.add.reduce(shifted, axis=tuple(range(len(spatial))), out=sums)
+        self.store(target, sums, group)
 
-    def _moved(
+    def _shifted(
         self, products: Array, images: int, lengths: tuple[int, ...], pixels: tuple[int, ...]
     ) -> Array:
-        """Return (*taps, 1, O, N, *X), each tap's products where the windows are."""
-        axes = self._correlation.axes
-        spread = products.reshape(*self._correlation.counts, 1, -1, images, *lengths)
-        taps, steps = spread.strides[: len(axes)], spread.strides[-len(axes) :]
-        moves = [
-            tap + axis.dilation * step for axis, tap, step in zip(axes, taps, steps, strict=True)
+        """Return a view (*K, 1, O, N, *X): at x, each kernel position's product for window x."""
+        axes = self.correlation.axes
+        grid = products.reshape(*self.correlation.kernel_shape, 1, -1, images, *lengths)
+        kernel_strides, strides = grid.strides[: len(axes)], grid.strides[-len(axes) :]
+        shifted_strides = [
+            kernel_stride + axis.dilation * stride
+            for axis, kernel_stride, stride in zip(axes, kernel_strides, strides, strict=True)
         ]
-        return as_strided(
-            spread,
-            (*spread.shape[: -len(axes)], *pixels),
-            (*moves, *spread.strides[len(axes) :]),
-        )
+        shape = (*grid.shape[: -len(axes)], *pixels)
+        return as_strided(grid, shape, (*shifted_strides, *grid.strides[len(axes) :]))
 
 
-def gathers_channels(correlation: Correlation, source: Array) -> bool:
-    """Whether `gathered` puts the channels of a pixel side by side, not the pixels of a row."""
-    if prod(correlation.counts) == 1:
-        return channels_last(source)
-    # With one group, the taps of a row lie together with the channels.
-    run: int = source.shape[2] * (correlation.counts[-1] if source.shape[1] == 1 else 1)
+def prefers_channels_last(correlation: Correlation, source: Array) -> bool:
+    """Whether `im2col` copies the channels of a pixel together, not the pixels of a row."""
+    if prod(correlation.kernel_shape) == 1:
+        return is_channels_last(source)
+    # With one group, the kernel positions of a row are contiguous with the channels.
+    run: int = source.shape[2] * (correlation.kernel_shape[-1] if source.shape[1] == 1 else 1)
     return run >= CHANNEL_RUN
 
 
-def gathered(
-    source: Array, correlation: Correlation, positions: Tile, using: Means, *, last: bool
+def im2col(
+    source: Array,
+    correlation: Correlation,
+    spatial: Sequence[slice],
+    workspace: Workspace,
+    *,
+    channels_last: bool,
 ) -> Array:
-    """Return what a tile's windows read as matrices (G, K, P), for BLAS.
+    """Return what a tile's windows read of (N, G, C, *S) as matrices (G, K, P), for BLAS.
 
-    K runs over the taps and then the channels if ``last``, the other way round if not; P
-    over images and pixels. It is a view of ``source`` (N, G, C, *S) where that can be.
+    K counts kernel positions, then channels if ``channels_last``, else channels first; P
+    counts images and pixels. The result is a view of ``source`` where possible.
     """
     axes = correlation.axes
-    pointwise = prod(correlation.counts) == 1
-    read = windows(source, axes, positions, using, last=None if pointwise else last)
-    taps = tuple(range(3, 3 + len(axes)))
+    order = None if prod(correlation.kernel_shape) == 1 else channels_last
+    read = windows(source, axes, spatial, workspace, channels_last=order)
+    kernel = tuple(range(3, 3 + len(axes)))
     pixels = (0, *range(3 + len(axes), read.ndim))
-    ordered = read.transpose((1, *taps, 2, *pixels) if last else (1, 2, *taps, *pixels))
+    ordered = read.transpose(
+        (1, *kernel, 2, *pixels) if channels_last else (1, 2, *kernel, *pixels)
+    )
     return as_matrices(
         ordered,
-        len(taps) + 1,
-        using.dtype,
-        lambda shape: using.empty("patches", shape),
-        columns_first=last,
+        len(kernel) + 1,
+        workspace.dtype,
+        partial(workspace.empty, "columns"),
+        column_major=channels_last,
     )
 
 
-def pixels_at_once(elements_a_pixel: int, pixels: int, using: Means) -> int:
-    """Return how many of all ``pixels`` one thread takes at a time."""
-    bytes_a_pixel = elements_a_pixel * using.dtype.itemsize
+def pixel_matrices(array: Array, workspace: Workspace) -> Array:
+    """Return (N, G, C, *S) as matrices (G, C, P), for BLAS; P counts images and pixels."""
+    return as_matrices(
+        np.moveaxis(array, 0, 2),
+        1,
+        workspace.dtype,
+        partial(workspace.empty, "pixels"),
+        column_major=is_channels_last(array),
+    )
+
+
+def _weight_matrices(weights: Array, row_axes: int, workspace: Workspace) -> Array:
+    """Return weights (G, *A, *B) as matrices (G, A, B) for all threads.
+
+    A copy is row-major or column-major, whichever is closer to the weights.
+    """
+    is_column_major = abs(weights.strides[row_axes]) < abs(weights.strides[-1])
+    return as_matrices(
+        weights, row_axes, workspace.dtype, workspace.shared, column_major=is_column_major
+    )
+
+
+def pixels_at_once(elements_a_pixel: int, pixels: int, workspace: Workspace) -> int:
+    """Return how many of all ``pixels`` a tile has."""
+    bytes_a_pixel = elements_a_pixel * workspace.dtype.itemsize
     most = MOST_TILE_BYTES // bytes_a_pixel
-    # Two tiles for every thread, so that none waits long for another.
-    fair = pixels // (2 * using.threads) if using.threads > 1 else pixels
+    # At least two tiles for every thread, so that none waits long for another.
+    fair = pixels // (2 * workspace.threads) if workspace.threads > 1 else pixels
     wanted = max(1, min(LEAST_PIXELS, most), min(TILE_BYTES // bytes_a_pixel, fair))
     if pixels <= wanted:
         return wanted
-    # As many tiles for every thread.
-    rounds = max(1, pixels // (wanted * using.threads))
-    return max(1, min(most, -(-pixels // (rounds * using.threads))))
-
-
-def store(target: Array, sums: Array, bias: Array | None) -> None:
-    """Write sums (G, O, N, *X) into the target, with the bias (G, O), each rounded once."""
-    if bias is not None:
-        sums += bias.reshape(*bias.shape, *(1,) * (sums.ndim - 2))
-    if sums is not target:
-        round_into(target, sums)
-
-
-def _sums_for(target: Array, using: Means) -> tuple[Array, Array]:
-    """Return where the sums of a target (G, O, N, *X) are made, and the same as matrices.
-
-    That is the target itself if BLAS can write into it.
-    """
-    direct = in_place(target, 1) if target.dtype == using.dtype else None
-    if direct is not None:
-        return target, direct
-    groups, channels, *pixels = target.shape
-    if channels_last(np.moveaxis(target, 2, 0)):
-        # All channels of a pixel together: they are copied into the target in one run.
-        sums = using.empty("sums", (*pixels, groups, channels))
-        matrices = sums.reshape(-1, groups, channels).transpose(1, 2, 0)
-        return np.moveaxis(sums, (-2, -1), (0, 1)), matrices
-    sums = using.empty("sums", target.shape)
-    return sums, sums.reshape(groups, channels, -1)
-
-
-def _matrices_of(weights: Array, rows: int, using: Means) -> Array:
-    """Return weights (G, *A, *B) as matrices (G, A, B) for all threads.
-
-    A copy lies in memory in much the same order as the weights do.
-    """
-    return as_matrices(
-        weights,
-        rows,
-        using.dtype,
-        using.shared,
-        columns_first=abs(weights.strides[rows]) < abs(weights.strides[-1]),
-    )
+    # The same number of tiles for every thread.
+    rounds = max(1, pixels // (wanted * workspace.threads))
+    return max(1, min(most, -(-pixels // (rounds * workspace.threads))))

@@ -1,11 +1,10 @@
-"""Buffers of one execution: every thread has its own, and keeps them from tile to tile."""
+"""Temporary arrays of one execution: each thread has its own, and reuses them for every tile."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,20 +13,33 @@ import numpy.typing as npt
 
 from onednn_py.system.memory_pool import Block, pool
 
-__all__ = ["Means", "Scratch", "means"]
+__all__ = ["Workspace", "borrowed_workspace"]
 
 Array = npt.NDArray[Any]
 
 
-class Scratch(threading.local):
-    """Named buffers of the calling thread, from the pool."""
+class Workspace(threading.local):
+    """Named temporary arrays of the calling thread, and the settings of one execution.
 
-    def __init__(self, borrowed: list[Block]) -> None:
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Data type of the sums.
+    threads : int
+        Number of threads that the execution may use.
+    """
+
+    def __init__(self, borrowed: list[Block], dtype: np.dtype[Any], threads: int) -> None:
+        self.dtype, self.threads = dtype, threads
         self._borrowed = borrowed
         self._blocks: dict[str, Block] = {}
 
-    def empty(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Return an array on the buffer ``name``, whose last array is overwritten by it."""
+    def empty(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any] | None = None) -> Array:
+        """Return an uninitialised array, of the sums' type by default.
+
+        It takes the memory of this thread's previous array of the same name.
+        """
+        dtype = dtype or self.dtype
         nbytes = prod(shape) * dtype.itemsize
         block = self._blocks.get(name)
         if block is None or block.nbytes < nbytes:
@@ -35,37 +47,24 @@ class Scratch(threading.local):
             self._borrowed.append(block)
         return np.ndarray(shape, dtype, block)
 
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What one execution computes with: buffers, the type of its sums, threads."""
-
-    memory: Scratch
-    dtype: np.dtype[Any]
-    threads: int
-
-    def empty(self, name: str, shape: tuple[int, ...]) -> Array:
-        """Return an uninitialised array in the type of the sums, see `Scratch.empty`."""
-        return self.memory.empty(name, shape, self.dtype)
-
     def empty_like(self, name: str, matrices: Array) -> Array:
-        """Return the same for matrices, by columns where those are."""
+        """Return an uninitialised array like ``matrices``, column-major if they are."""
         groups, rows, columns = matrices.shape
         if matrices.strides[1] < matrices.strides[2]:
             return self.empty(name, (groups, columns, rows)).swapaxes(1, 2)
         return self.empty(name, matrices.shape)
 
     def shared(self, shape: tuple[int, ...]) -> Array:
-        """Return an uninitialised array in the type of the sums, for all threads."""
+        """Return an uninitialised array of the sums' type that all threads may use."""
         return pool.empty(shape, self.dtype)
 
 
 @contextmanager
-def means(dtype: np.dtype[Any], threads: int) -> Iterator[Means]:
-    """Lend buffers to all threads that work inside the ``with`` block."""
+def borrowed_workspace(dtype: np.dtype[Any], threads: int) -> Iterator[Workspace]:
+    """Borrow memory from the pool for all threads that work inside the ``with`` block."""
     borrowed: list[Block] = []
     try:
-        yield Means(Scratch(borrowed), dtype, threads)
+        yield Workspace(borrowed, dtype, threads)
     finally:
         for block in borrowed:
             pool.release(block)

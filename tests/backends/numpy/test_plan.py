@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import onednn_py
 from onednn_py.backends.numpy import channelwise, gradient, products, windows
-from onednn_py.backends.numpy import workspace as scratch
+from onednn_py.backends.numpy.workspace import Workspace
 from tests.support.cases import CURATED, OPERATIONS, Case, case
 from tests.support.strategies import geometries
 
@@ -36,7 +36,7 @@ def tiles_of(nbytes: int, threads: int = 1) -> Way:
             (products, "MOST_TILE_BYTES", nbytes),
             (products, "LEAST_PIXELS", 1),
             (gradient, "TILE_BYTES", nbytes),
-            (gradient, "SHARED_BYTES", 1),
+            (gradient, "CHANNEL_SPLIT_BYTES", 1),
             (gradient, "LEAST_CHANNELS", 1),
         ),
         threads,
@@ -134,8 +134,8 @@ def test_buffers_are_bounded(
 
         monkeypatch.setattr(owner, method, recorded)
 
-    record(scratch.Scratch, "empty")
-    record(scratch.Means, "shared")
+    record(Workspace, "empty")
+    record(Workspace, "shared")
     positional, keywords = tensors.arguments(operation, data_format, data_format == "NCX")
     getattr(onednn_py, operation)(*positional, **keywords, backend="numpy")
     assert max(sizes, default=0) <= products.MOST_TILE_BYTES
