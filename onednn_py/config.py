@@ -1,4 +1,4 @@
-"""Settings: what a call may override, a ``with`` block may set, and the environment defaults.
+"""Settings of backend, effort, fpmath mode, threads and library.
 
 Order of precedence: the call's own argument, the innermost ``with`` block of the current
 context, the environment variable, the default. The environment is read when a call needs
@@ -40,16 +40,16 @@ FPMATH_MODES = ("strict", "bf16", "tf32", "f16", "any")
 MOST_THREADS = 1024
 
 
-def _set_test(variable: str) -> Callable[[], bool]:
-    """Return a test whether a variable may be set.
+def _presence_test(variable: str) -> Callable[[], bool]:
+    """Return a function that tells whether an environment variable may be set.
 
-    ``os.environ`` takes half a microsecond to say that one is not, and every call asks; the
-    mapping inside it takes a thirtieth of that.
+    Every call asks. A missing variable takes ``os.environ`` half a microsecond, and the mapping
+    inside it a thirtieth of that.
     """
     try:
         data = os.environ._data  # type: ignore[attr-defined]
         key = os.environ.encodekey(variable)
-        key in data  # noqa: B015 - whether it can be asked at all
+        key in data  # noqa: B015 - raises where this is not possible
     except (AttributeError, TypeError):
         return lambda: True
     return lambda: key in data
@@ -62,7 +62,7 @@ class _Setting:
         self._name = name
         self._accepted = accepted
         self._variable = variable
-        self._is_set = _set_test(variable or "")
+        self._is_set = _presence_test(variable or "")
         self._chosen: ContextVar[str | None] = ContextVar(f"onednn_py_{name}", default=None)
 
     def current(self, value: str | None) -> str:
@@ -99,7 +99,7 @@ _fpmath_mode = _Setting("fpmath_mode", FPMATH_MODES)
 
 
 def current_backend(backend: str | None = None) -> str:
-    """Return the backend in force, ``backend`` itself if the call names one.
+    """Return the backend in force: ``backend`` if the call names it, else that of the settings.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def use_backend(backend: str) -> Iterator[None]:
 
 
 def current_effort(effort: str | None = None) -> str:
-    """Return the effort in force, ``effort`` itself if the call names one.
+    """Return the effort in force: ``effort`` if the call names it, else that of the settings.
 
     Raises
     ------
@@ -150,8 +150,8 @@ def use_effort(effort: str) -> Iterator[None]:
     Parameters
     ----------
     effort : {"heuristic", "measure"}
-        ``"measure"`` times the candidates of a problem that it meets for the first time, keeps
-        the fastest and remembers it as wisdom; ``"heuristic"`` never takes that time.
+        ``"measure"`` times the candidates of every new problem, keeps the fastest and
+        remembers it as wisdom; ``"heuristic"`` never takes that time.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def use_effort(effort: str) -> Iterator[None]:
 
 
 def current_fpmath_mode(mode: str | None = None) -> str:
-    """Return the fpmath mode in force, ``mode`` itself if the call names one.
+    """Return the fpmath mode in force: ``mode`` if the call names it, else that of the settings.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def use_fpmath_mode(mode: str) -> Iterator[None]:
     ----------
     mode : {"strict", "bf16", "tf32", "f16", "any"}
         The type to which float32 tensors may be rounded before they are multiplied;
-        ``"strict"`` is none. Sums are in float32 all the same.
+        ``"strict"`` allows no rounding. Sums are in float32 in every mode.
 
     Raises
     ------
@@ -204,8 +204,8 @@ def use_fpmath_mode(mode: str) -> Iterator[None]:
         yield
 
 
-_threads: int | None = None
-_threads_here: ContextVar[int | None] = ContextVar("onednn_py_threads", default=None)
+_process_threads: int | None = None
+_context_threads: ContextVar[int | None] = ContextVar("onednn_py_threads", default=None)
 
 
 def checked_threads(number: SupportsIndex, origin: str) -> int:
@@ -214,10 +214,10 @@ def checked_threads(number: SupportsIndex, origin: str) -> int:
     Raises
     ------
     AttributeValueError
-        If it is no integer from 1 to 1024.
+        If it is not an integer from 1 to 1024.
     """
     try:
-        # True is a flag that went astray, not a number.
+        # bool is an int to Python, but True as a number of threads is a mistake.
         checked = 0 if isinstance(number, bool) else operator.index(number)
     except TypeError:
         checked = 0
@@ -229,24 +229,24 @@ def checked_threads(number: SupportsIndex, origin: str) -> int:
 
 
 def wanted_threads() -> int | None:
-    """Return the number of threads asked for, None if nobody has asked."""
-    return _threads_here.get() or _threads
+    """Return the number of threads that the user set, None if there is none."""
+    return _context_threads.get() or _process_threads
 
 
 def set_threads(number: int) -> None:
-    """Ask for a number of threads in the whole process; a block's number goes before it."""
-    global _threads
-    _threads = number
+    """Set the number of threads of the process, which `use_threads` overrides."""
+    global _process_threads
+    _process_threads = number
 
 
 @contextmanager
 def use_threads(number: int) -> Iterator[None]:
-    """Ask for a number of threads inside the ``with`` block, in this context."""
-    token = _threads_here.set(number)
+    """Set the number of threads inside the ``with`` block, in this context."""
+    token = _context_threads.set(number)
     try:
         yield
     finally:
-        _threads_here.reset(token)
+        _context_threads.reset(token)
 
 
 def explicit_library() -> str | None:

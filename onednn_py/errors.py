@@ -1,7 +1,7 @@
-"""The exceptions of the package: one root, each also the built-in type that fits it.
+"""The exceptions of the package: all derive from one root and from a built-in exception.
 
-Double inheritance lets callers catch either ``OneDNNPyError`` or the exception
-that NumPy code would raise in the same situation.
+Callers can catch either ``OneDNNPyError`` or the exception that NumPy code would raise in
+the same situation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class OneDNNPyError(Exception):
-    """Root of every exception that this package raises on purpose."""
+    """Base class of all exceptions that this package raises on purpose."""
 
 
 class ShapeError(OneDNNPyError, ValueError):
@@ -28,11 +28,11 @@ class ShapeError(OneDNNPyError, ValueError):
 
 
 class AttributeValueError(OneDNNPyError, ValueError):
-    """An attribute is unknown, missing, of the wrong kind, or out of range."""
+    """An attribute is unknown, missing, of the wrong type, or out of range."""
 
 
 class DTypeError(OneDNNPyError, TypeError):
-    """A tensor is no array, has an unsupported data type, or differs from the other tensors."""
+    """A tensor is not an array, or its data type is unsupported or not that of the others."""
 
 
 class GraphFileError(OneDNNPyError, ValueError):
@@ -40,7 +40,7 @@ class GraphFileError(OneDNNPyError, ValueError):
 
 
 class WisdomFileError(OneDNNPyError, ValueError):
-    """A file is no wisdom file, or one that this version cannot read."""
+    """A file is not a wisdom file, or this version cannot read it."""
 
 
 class LibraryNotFoundError(OneDNNPyError, ImportError):
@@ -53,7 +53,7 @@ class OneDNNError(OneDNNPyError, RuntimeError):
     Attributes
     ----------
     status : str
-        oneDNN's own name of the status, for example ``"invalid_arguments"``.
+        oneDNN's name of the status, for example ``"invalid_arguments"``.
     function : str
         Name of the C function that returned it.
     """

@@ -1,1 +1,1 @@
-"""The machine below: memory that is used again, threads, conversions between types."""
+"""Memory that is reused, threads, and conversions between data types."""

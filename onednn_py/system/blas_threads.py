@@ -1,7 +1,7 @@
 """The threads of NumPy's own BLAS, which the matrix products of the NumPy backend use.
 
-A BLAS has one pool in a process, so that one number is in force at a time: that of the
-block entered last, wherever it runs, else the lasting one, else what the pool had.
+A BLAS has one thread pool in a process, so one number is in force at a time: that of the
+``limited`` block entered last, on any thread, else that of ``set_limit``, else the pool's own.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import threadpoolctl
 
 __all__ = ["limited", "set_limit"]
 
-# Reentrant: a fork takes it, wherever the forking thread is.
+# Reentrant: a fork takes it, and the forking thread may hold it.
 _lock = threading.RLock()
 _pools: list[Any] | None = None
-_lasting: int | None = None
-_blocks: dict[object, int] = {}
-# Of each pool, while a limit is in force.
-_before: list[int] | None = None
+_process_limit: int | None = None
+_block_limits: dict[object, int] = {}
+# The pools' own numbers, while a limit is in force.
+_original: list[int] | None = None
 
 
 def set_limit(number: int) -> None:
     """Let NumPy's BLAS use ``number`` threads from now on."""
-    global _lasting
+    global _process_limit
     with _lock:
-        _lasting = number
+        _process_limit = number
         _apply()
 
 
@@ -40,41 +40,40 @@ def limited(number: int) -> Iterator[None]:
     block = object()
     try:
         with _lock:
-            _blocks[block] = number
+            _block_limits[block] = number
             _apply()
         yield
     finally:
         with _lock:
-            _blocks.pop(block, None)
+            _block_limits.pop(block, None)
             _apply()
 
 
 def _apply() -> None:
-    global _pools, _before
+    global _pools, _original
     if _pools is None:
         _pools = _find_pools()
-    wish = next(reversed(_blocks.values()), _lasting)
-    if wish is not None:
-        if _before is None:
-            _before = [pool.num_threads for pool in _pools]
-        wanted = [wish] * len(_pools)
+    limit = next(reversed(_block_limits.values()), _process_limit)
+    if limit is None:
+        numbers, _original = _original or [], None
     else:
-        wanted, _before = _before or [], None
-    for pool, number in zip(_pools, wanted, strict=False):
+        numbers = [limit] * len(_pools)
+        _original = _original or [pool.num_threads for pool in _pools]
+    for pool, number in zip(_pools, numbers, strict=False):
         if pool.num_threads != number:
             pool.set_num_threads(number)
-            # Newer versions of threadpoolctl let one thread alone set OpenBLAS's number,
-            # and would do nothing here from the next one on.
+            # Newer versions of threadpoolctl let only one thread set OpenBLAS's number, and
+            # would ignore the next thread.
             getattr(pool, "clear_controlling_thread", lambda: None)()
 
 
 def _find_pools() -> list[Any]:
-    """Return the controllers of the BLAS in NumPy's own folders, else of all that are loaded."""
+    """Return controllers of the BLAS in NumPy's own folders, else of every loaded BLAS."""
     found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
     loaded = [controller for controller in found if controller.num_threads]
     package = os.path.dirname(np.__file__)
-    homes = (f"{package}.libs{os.sep}", f"{package}{os.sep}")
-    return [pool for pool in loaded if pool.filepath.startswith(homes)] or loaded
+    folders = (f"{package}.libs{os.sep}", f"{package}{os.sep}")
+    return [pool for pool in loaded if pool.filepath.startswith(folders)] or loaded
 
 
 def _after_fork_in_child() -> None:
@@ -83,8 +82,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # OpenBLAS changes its number of threads under a lock of its own, which a child would find
-    # taken for ever: nobody changes it while a process forks.
+    # OpenBLAS changes its number of threads under a lock of its own. A child forked meanwhile
+    # would find it held for ever, so no thread changes the number during a fork.
     os.register_at_fork(
         before=lambda: _lock.acquire(),
         after_in_parent=lambda: _lock.release(),

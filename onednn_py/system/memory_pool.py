@@ -1,8 +1,8 @@
-"""Memory that is used again: blocks for results and for what an execution needs besides.
+"""A pool of memory blocks for results and workspaces.
 
-A fresh page costs more than the arithmetic on it, so blocks go back to a pool: workspaces
-when their execution ends, results when the last array on them is gone, never before.
-Large blocks are aligned to huge pages and, on Linux, advised as such.
+A fresh page costs more than the arithmetic on it, so blocks return to a pool: workspaces
+when their execution ends, results when the last array that uses them is gone. Large blocks
+are aligned to huge pages and, on Linux, advised as such.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 __all__ = ["ALIGNMENT", "Block", "Pool", "aligned", "pool"]
 
-# A cache line, and the widest vector that oneDNN loads.
+# Bytes of a cache line, and of the widest vector that oneDNN loads.
 ALIGNMENT = 64
 
-# Results below this come from NumPy: its own allocator keeps small blocks.
+# Smaller results come from NumPy, whose own allocator reuses small blocks.
 SMALLEST_LEASE = 2**16
 
 HUGE_PAGE = 2**21
@@ -63,7 +63,7 @@ def _allocate(nbytes: int) -> Block:
 
 
 class _Lease:
-    """What an array on a pooled block is based on; its end gives the block back."""
+    """The base of an array on a pooled block; its destructor returns the block to the pool."""
 
     __slots__ = ("__array_interface__", "_block", "_owner")
 
@@ -76,12 +76,12 @@ class _Lease:
 
 
 class Pool:
-    """Idle blocks, bounded in bytes; the longest unused go first.
+    """Idle blocks, bounded in bytes; the longest unused are freed first.
 
     Parameters
     ----------
     limit : int
-        Bytes of idle blocks kept at the most.
+        Most bytes of idle blocks to keep.
     """
 
     def __init__(self, limit: int = 2**30) -> None:
@@ -90,15 +90,15 @@ class Pool:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, the lock too: for a child process, whose locks may be held."""
+        """Forget all blocks and the lock, which a forked child may find held for ever."""
         self._lock = threading.Lock()
         self._idle: list[Block] = []
         self._idle_bytes = 0
-        # Blocks come back from destructors, which may run while this thread holds the lock.
+        # Destructors return blocks, and may run while their thread holds the lock.
         self._returned: deque[Block] = deque()
 
     def acquire(self, nbytes: int) -> Block:
-        """Return a block of at least ``nbytes``, aligned to `ALIGNMENT`, with anything in it."""
+        """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`."""
         size = _size_class(nbytes)
         with self._lock:
             self._collect()
@@ -110,9 +110,9 @@ class Pool:
         return _allocate(size)
 
     def release(self, block: Block) -> None:
-        """Give a block back once nothing uses it any more."""
+        """Return a block that is no longer used."""
         self._returned.append(block)
-        # Whoever holds the lock collects when it is done with its own business, or the next does.
+        # If another call holds the lock, the next call that takes it collects the block.
         if self._lock.acquire(blocking=False):
             try:
                 self._collect()
@@ -120,7 +120,7 @@ class Pool:
                 self._lock.release()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return an uninitialised C-contiguous array whose memory comes back by itself."""
+        """Return an uninitialised C-contiguous array whose block returns to the pool by itself."""
         nbytes = prod(shape) * dtype.itemsize
         if nbytes < SMALLEST_LEASE:
             return np.empty(shape, dtype)
@@ -128,7 +128,7 @@ class Pool:
         return np.ndarray(shape, dtype, np.asarray(lease))
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], npt.NDArray[Any]]:
-        """Return what makes such arrays, as `empty` does."""
+        """Return a function that makes uninitialised arrays as `empty` does."""
         if prod(shape) * dtype.itemsize < SMALLEST_LEASE:
             return partial(np.empty, shape, dtype)
         return partial(self.empty, shape, dtype)
@@ -139,13 +139,13 @@ class Pool:
             self._collect()
 
     def reserve(self, nbytes: int) -> None:
-        """Say what others hold of the limit."""
+        """Count ``nbytes`` that are held elsewhere, by cached plans, as part of the limit."""
         with self._lock:
             self._reserved = nbytes
             self._collect()
 
     def clear(self) -> None:
-        """Free what is idle."""
+        """Free all idle blocks."""
         with self._lock:
             self._returned.clear()
             self._idle.clear()

@@ -1,8 +1,8 @@
-"""Python threads for NumPy's work: ufuncs and matrix products let go of the interpreter lock.
+"""Python threads for NumPy's work: ufuncs and matrix products release the interpreter lock.
 
-Items of work are claimed one after the other by the calling thread and by the workers of
-one small pool. A call never waits for an item that nobody has begun, so that calls from
-many threads at once cannot block one another.
+The calling thread and the workers of one small pool claim items of work in order. A call
+never waits for an item that no thread has begun, so that calls from many threads at once
+cannot block one another.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["available_cpus", "boxes", "current_threads", "each", "follow", "span
 Item = TypeVar("Item")
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
-_forked = False
-_inside = threading.local()
+_workers: ThreadPoolExecutor | None = None
+_is_forked = False
+_this_thread = threading.local()
 
-# Asked for at the start: an OpenMP runtime that binds its threads (OMP_PROC_BIND) binds the one
-# that calls it too, and threads that this one starts would share its CPU.
+# Read at import: an OpenMP runtime that binds its threads (OMP_PROC_BIND) binds the calling
+# thread too, and threads started by that thread would share its CPU.
 _cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 
 
@@ -42,33 +42,34 @@ def available_cpus() -> int:
 def current_threads() -> int:
     """Return how many threads a call may use.
 
-    What was asked for, else as many as oneDNN on this thread, else one a CPU; 1 after a fork.
+    The number that the user set, else oneDNN's on the calling thread, else the number of CPUs;
+    1 in a forked child.
     """
-    if _forked:
+    if _is_forked:
         return 1
-    return wanted_threads() or getattr(_inside, "followed", 0) or available_cpus()
+    return wanted_threads() or getattr(_this_thread, "onednn_threads", 0) or available_cpus()
 
 
 def follow(number: int) -> None:
-    """Use as many threads as oneDNN does on the calling thread, unless others are asked for."""
-    _inside.followed = number
+    """Use ``number`` threads, oneDNN's on the calling thread, unless the user sets a number."""
+    _this_thread.onednn_threads = number
 
 
 def spans(extent: int, length: int) -> Iterator[slice]:
-    """Cut ``range(extent)`` into slices of at most ``length``."""
+    """Split ``range(extent)`` into slices of at most ``length``."""
     for first in range(0, extent, length):
         yield slice(first, min(first + length, extent))
 
 
 def boxes(shape: Sequence[int], most: int) -> list[tuple[slice, ...]]:
-    """Cut a grid into boxes of at most ``most`` elements, each whole along the inner axes."""
-    cuts = []
+    """Split a grid into boxes of at most ``most`` elements, outer axes before inner ones."""
+    slices = []
     for extent in reversed(shape):
         whole = max(1, extent)
         parts = -(-whole // max(1, min(whole, most)))
-        cuts.append(list(spans(extent, -(-whole // parts))))
+        slices.append(list(spans(extent, -(-whole // parts))))
         most //= whole
-    return list(product(*reversed(cuts)))
+    return list(product(*reversed(slices)))
 
 
 def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
@@ -80,48 +81,48 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
     Parameters
     ----------
     work : callable
-        Takes one item; what it returns is dropped.
+        Takes one item; its result is dropped.
     items : iterable
-        Claimed in order, by whichever thread is free.
+        Free threads claim them in order.
     threads : int, optional
-        At most so many; `current_threads` of them by default.
+        The most threads to use; `current_threads` by default.
 
     Raises
     ------
     BaseException
-        The first that ``work`` raised; items that nobody had begun by then are left out.
+        The first that ``work`` raised; items not begun by then are left out.
     """
     listed = list(items)
     wanted = current_threads() if threads is None else threads
     helpers = min(wanted, len(listed)) - 1
-    if helpers <= 0 or getattr(_inside, "work", False):
+    if helpers <= 0 or getattr(_this_thread, "is_working", False):
         for item in listed:
             work(item)
         return
-    claims = _Claims(work, listed)
+    queue = _WorkQueue(work, listed)
     started: list[Future[None]] = []
     try:
-        _start(claims, helpers, np.geterr(), started)
-        claims.work_off()
+        _start(queue, helpers, np.geterr(), started)
+        queue.drain()
     except BaseException as error:
-        claims.stop(error)
+        queue.stop(error)
     finally:
-        _settle(claims, started)
-    if claims.error is not None:
-        raise claims.error
+        _wait_for_workers(queue, started)
+    if queue.error is not None:
+        raise queue.error
 
 
-class _Claims(Generic[Item]):
-    """Items that several threads claim one at a time."""
+class _WorkQueue(Generic[Item]):
+    """Items that several threads claim in order."""
 
     def __init__(self, work: Callable[[Item], object], items: list[Item]) -> None:
         self.error: BaseException | None = None
         self._work = work
         self._items = deque(items)
 
-    def work_off(self) -> None:
+    def drain(self) -> None:
         """Claim and do items until none is left or one has failed."""
-        _inside.work = True
+        _this_thread.is_working = True
         try:
             while self.error is None:
                 try:
@@ -132,61 +133,63 @@ class _Claims(Generic[Item]):
         except BaseException as error:
             self.stop(error)
         finally:
-            _inside.work = False
+            _this_thread.is_working = False
+
+    def drain_with(self, errstate: Any) -> None:
+        with np.errstate(**errstate):
+            self.drain()
 
     def stop(self, error: BaseException) -> None:
-        """Let nobody begin another item."""
+        """Keep the first error, and let no thread begin another item."""
         self.error = self.error or error
 
-    def help(self, errstate: Any) -> None:
-        with np.errstate(**errstate):
-            self.work_off()
+
+def _start(
+    queue: _WorkQueue[Any], helpers: int, errstate: Any, started: list[Future[None]]
+) -> None:
+    global _workers
+    try:
+        with _lock:
+            if _workers is None:
+                # More threads than CPUs never help, whatever number the user set.
+                count = max(1, available_cpus() - 1)
+                _workers = ThreadPoolExecutor(count, "onednn_py", _use_all_cpus)
+            workers = _workers
+        for _ in range(helpers):
+            started.append(workers.submit(queue.drain_with, errstate))
+    except RuntimeError:
+        # The interpreter is shutting down or cannot start threads: the caller does the work.
+        pass
 
 
 def _use_all_cpus() -> None:
     """Let the calling thread run on every CPU that the process had at its start."""
     if _cpus:
-        with contextlib.suppress(OSError):  # taken from the process since
+        with contextlib.suppress(OSError):  # the process has lost CPUs since
             os.sched_setaffinity(0, _cpus)
 
 
-def _settle(claims: _Claims[Any], started: Sequence[Future[None]]) -> None:
-    """Return when no worker is at it any more, not even where the wait is interrupted.
+def _wait_for_workers(queue: _WorkQueue[Any], started: Sequence[Future[None]]) -> None:
+    """Wait until no worker writes to the caller's arrays, even if the wait is interrupted.
 
-    What they write to may be given to others by then. The interrupt becomes the error.
+    The interrupt becomes the error of the queue.
     """
-    # One that has not begun finds nothing left to do: nobody waits for it.
+    # A worker that has not begun would find the queue empty, so it is cancelled.
     pending = [future for future in started if not future.cancel()]
     while pending:
         try:
             wait(pending)
             return
         except BaseException as error:
-            claims.stop(error)
-
-
-def _start(claims: _Claims[Any], helpers: int, errstate: Any, started: list[Future[None]]) -> None:
-    global _pool
-    try:
-        with _lock:
-            if _pool is None:
-                # More threads than CPUs never help, whatever number was asked for.
-                workers = max(1, available_cpus() - 1)
-                _pool = ThreadPoolExecutor(workers, "onednn_py", _use_all_cpus)
-            pool = _pool
-        for _ in range(helpers):
-            started.append(pool.submit(claims.help, errstate))
-    except RuntimeError:
-        # The interpreter is shutting down, or starts no more threads: do without.
-        pass
+            queue.stop(error)
 
 
 def _after_fork_in_child() -> None:
-    global _lock, _pool, _forked, _inside
+    global _lock, _workers, _is_forked, _this_thread
     _lock = threading.Lock()
-    _pool = None
-    _forked = True
-    _inside = threading.local()
+    _workers = None
+    _is_forked = True
+    _this_thread = threading.local()
 
 
 if hasattr(os, "register_at_fork"):

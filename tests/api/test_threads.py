@@ -35,8 +35,8 @@ WEIGHTS = np.arange(3 * 3 * 8 * 16, dtype=np.float32).reshape(3, 3, 8, 16) % 5
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is asked for before a test, and after it."""
-    monkeypatch.setattr(config, "_threads", None)
-    monkeypatch.setattr(blas, "_lasting", None)
+    monkeypatch.setattr(config, "_process_threads", None)
+    monkeypatch.setattr(blas, "_process_limit", None)
     with blas.limited(1):
         pass
     onednn_py.get_num_threads()

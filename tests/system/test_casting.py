@@ -183,7 +183,7 @@ def test_temporaries_go_back_to_the_pool() -> None:
     pool.clear()
     for _ in range(5):
         round_into(target, values)
-        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Room.NBYTES
+        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Temporaries.NBYTES
 
 
 def test_dense_halves_are_widened_without_temporaries() -> None:
