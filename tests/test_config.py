@@ -66,7 +66,9 @@ def test_precedence(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
         assert setting.current(second.upper()) == second
 
 
-def test_an_empty_variable_is_none(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_unset(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if setting.variable:
         monkeypatch.setenv(setting.variable, "")
     assert setting.current() == setting.accepted[0]
@@ -84,7 +86,7 @@ def test_blocks_nest_and_end_with_an_exception(setting: Setting) -> None:
     assert setting.current() == setting.accepted[0]
 
 
-def test_a_block_is_of_its_own_thread(setting: Setting) -> None:
+def test_a_block_applies_to_its_own_thread_only(setting: Setting) -> None:
     seen: list[str] = []
     with setting.use(setting.accepted[1]):
         thread = threading.Thread(target=lambda: seen.append(setting.current()))

@@ -20,33 +20,33 @@ NAMES = ["2d", "2d_blocked_channels", "2d_strided_dilated", "2d_depthwise", "3d_
 
 
 def test_calls_from_many_threads_at_once(backend: str) -> None:
-    """Different problems and the same one with different data, plans not yet built."""
-    work = [
+    """Different problems, and the same problem with different data, with no plan built yet."""
+    calls = [
         (CURATED[name].integers(dtype, seed), operation)
         for name in NAMES
         for dtype in ("f32", "bf16", "f16")
         for operation in OPERATIONS
         for seed in range(2)
     ]
-    for tensors, _ in work:
+    for tensors, _ in calls:
         for role in ("src", "weights", "dst"):
             tensors.expected(role)
     onednn_py.cache_clear()
     with ThreadPoolExecutor(8) as pool:
-        for future in [pool.submit(t.check, operation, backend) for t, operation in work]:
+        for future in [pool.submit(t.check, operation, backend) for t, operation in calls]:
             future.result()
 
 
 def test_one_plan_from_many_threads_with_different_data(backend: str) -> None:
-    """Scratch memory that threads shared would mix their results."""
+    """A workspace that threads shared would mix their results."""
     geometry = case((24, 24), 3, pads=1, minibatch=4, inputs=32, outputs=32)
-    tensors = [geometry.integers("f32", seed) for seed in range(6)]
     calls = []
-    for each in tensors:
-        (diff_dst, weights, shape), keywords = each.arguments(
+    for seed in range(6):
+        tensors = geometry.integers("f32", seed)
+        (diff_dst, weights, shape), keywords = tensors.arguments(
             "convolution_backward_data", "NCX", True
         )
-        calls.append((diff_dst, weights, each.expected("src")))
+        calls.append((diff_dst, weights, tensors.expected("src")))
     planned = onednn_py.plan(
         onednn_py.convolution_backward_data, diff_dst, weights, shape, **keywords, backend=backend
     )
@@ -62,24 +62,24 @@ def test_one_plan_from_many_threads_with_different_data(backend: str) -> None:
             future.result()
 
 
-def test_a_plan_made_on_a_thread_that_is_gone(backend: str) -> None:
+def test_a_plan_outlives_the_thread_that_built_it(backend: str) -> None:
     tensors = CURATED["2d_blocked_channels"].integers("f32")
     (src, weights, bias), keywords = tensors.arguments("convolution", "NXC", False)
-    made = []
+    plans = []
     thread = threading.Thread(
-        target=lambda: made.append(
+        target=lambda: plans.append(
             onednn_py.plan(onednn_py.convolution, src, weights, bias, **keywords, backend=backend)
         )
     )
     thread.start()
     thread.join()
     ((actual, expected),) = tensors.results(
-        "convolution", made[0](src, weights, bias), "NXC", False, "native"
+        "convolution", plans[0](src, weights, bias), "NXC", False, "native"
     )
     np.testing.assert_array_equal(actual, expected)
 
 
-# Larger than what OpenMP runs on one thread, so that a parallel region is entered.
+# Large enough for OpenMP to enter a parallel region.
 FORK = """
 import os, sys, threading
 import numpy as np, onednn_py
@@ -98,7 +98,7 @@ expected = [gradients(seed) for seed in range(2)]
 
 def child():
     assert [gradients(seed) for seed in range(2)] == expected
-    # New threads of the child begin with OpenMP's own default again.
+    # New threads of the child start with OpenMP's default number.
     failures = []
     def work():
         if [gradients(seed) for seed in range(2)] != expected:
@@ -142,7 +142,7 @@ def test_a_forked_child_computes(grandchild: bool, backend: str) -> None:
 
 @needs_fork
 def test_a_child_forked_while_other_threads_compute(backend: str) -> None:
-    """Locks held by a thread that the child does not have must not be waited for."""
+    """The child must not wait for locks held by threads that it does not have."""
     code = f"""
 import os, threading
 import numpy as np, onednn_py
@@ -191,8 +191,8 @@ def test_multiprocessing_by_fork() -> None:
 
 
 @needs_onednn
-def test_a_thread_count_is_part_of_the_key() -> None:
-    """A primitive is built for a number of threads; OMP keeps that number per thread."""
+def test_the_number_of_threads_is_part_of_the_key() -> None:
+    """A primitive is built for a number of threads, which OpenMP keeps per thread."""
     from onednn_py.backends.onednn.binding.library import library
 
     if not library().uses_openmp:

@@ -1,4 +1,4 @@
-"""Memory of results and workspaces as calls use it: kept, given back, counted, bounded."""
+"""Memory of results and workspaces in calls: kept while in use, then reused, counted, bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.dispatch import planner as dispatch
-from onednn_py.system import memory_pool as memory
+from onednn_py.dispatch import planner
+from onednn_py.system import memory_pool
 from onednn_py.system.memory_pool import pool
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
@@ -25,12 +25,12 @@ def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-# Of 2 MiB and of less: pages of its own, and NumPy's allocator.
+# Above and below 2 MiB: memory from mmap, and from NumPy's allocator.
 SIZES = [(1, 16, 224, 224), (1, 8, 64, 64)]
 
 
 def data_gradient(shape: tuple[int, ...], value: float, backend: str) -> np.ndarray:
-    """A gradient of ``shape`` whose elements are all ``value``."""
+    """Return a gradient of ``shape`` whose elements are all ``value``."""
     weights = np.zeros((shape[1], shape[1], 1, 1), np.float32)
     weights[range(shape[1]), range(shape[1])] = 1
     diff_dst = np.full(shape, value, np.float32)
@@ -41,7 +41,7 @@ def data_gradient(shape: tuple[int, ...], value: float, backend: str) -> np.ndar
 
 @pytest.mark.parametrize("shape", SIZES)
 class TestResults:
-    def test_they_stay_while_a_view_lives(
+    def test_memory_is_kept_while_a_view_lives(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         kept = []
@@ -52,14 +52,14 @@ class TestResults:
         for value, view in kept:
             assert (view == value).all()
 
-    def test_their_memory_comes_back(
+    def test_memory_is_reused(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         result = data_gradient(shape, 1, backend)
-        place = address(result)
+        before = address(result)
         del result
         result = data_gradient(shape, 2, backend)
-        assert address(result) == place
+        assert address(result) == before
         assert (result == 2).all()
 
     def test_idle_memory_is_counted_and_freed(
@@ -71,7 +71,7 @@ class TestResults:
         idle = onednn_py.cache_info().bytes
         assert nbytes <= idle - before <= 1.2 * nbytes
         onednn_py.set_cache_limit(bytes=nbytes // 2)
-        # The newest plan stays, however large it is.
+        # The newest plan is kept, whatever its size; idle blocks are not.
         assert pool.idle_bytes <= nbytes // 2
         onednn_py.set_cache_limit(bytes=2**30)
         result = data_gradient(shape, 1, backend)
@@ -81,7 +81,7 @@ class TestResults:
         info = onednn_py.cache_info()
         assert (info.bytes, info.size, info.hits, info.misses) == (0, 0, 0, 0)
 
-    def test_they_outlive_the_cache(
+    def test_results_outlive_the_cache(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         result = data_gradient(shape, 3, backend)
@@ -91,10 +91,10 @@ class TestResults:
         assert all((other == 4).all() for other in others)
 
     @needs_fork
-    def test_a_child_does_not_write_into_them(
+    def test_a_child_does_not_write_into_results_of_its_parent(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
-        """Neither by computing, nor through what it has inherited, nor by giving it back."""
+        """Neither by computing, nor through inherited arrays, nor by releasing them."""
         kept = data_gradient(shape, 5, backend)
         dropped = data_gradient(shape, 6, backend)
         pid = os.fork()
@@ -112,8 +112,8 @@ class TestResults:
 
 
 @needs_onednn
-def test_workspaces_come_back(fresh_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A problem that reorders borrows memory at every call: always the same, never a result's."""
+def test_workspaces_are_reused(fresh_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls with reorders borrow the same block every time, and never that of a result."""
     rng = np.random.default_rng(0)
     src = rng.integers(-2, 3, (2, 48, 40, 40)).astype(np.float32)
     weights = rng.integers(-2, 3, (48, 48, 3, 3)).astype(np.float32)
@@ -123,13 +123,13 @@ def test_workspaces_come_back(fresh_cache: None, monkeypatch: pytest.MonkeyPatch
         expected = onednn_py.convolution(src + step, weights, **attributes, backend="numpy")
         np.testing.assert_array_equal(result, expected)
     allocated = []
-    allocate = memory._allocate
+    allocate = memory_pool._allocate
 
-    def counted(nbytes: int) -> memory.Block:
+    def counted(nbytes: int) -> memory_pool.Block:
         allocated.append(nbytes)
         return allocate(nbytes)
 
-    monkeypatch.setattr(memory, "_allocate", counted)
+    monkeypatch.setattr(memory_pool, "_allocate", counted)
     for _ in range(3):
         onednn_py.convolution(src, weights, **attributes, out=result)
     assert not allocated
@@ -144,7 +144,7 @@ def test_a_child_forked_while_another_thread_holds_the_lock(backend: str) -> Non
 
 
 def test_the_process_does_not_grow() -> None:
-    """A thousand results of one size that nobody keeps take the memory of a few."""
+    """Hundreds of dropped results of the same size take the memory of a few."""
     pytest.importorskip("resource")
     code = """
 import resource
@@ -163,7 +163,7 @@ assert most() - before < 3 * 4096, (before, most())
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
-def test_an_interpreter_ends_with_results_alive() -> None:
+def test_the_interpreter_exits_while_results_are_alive() -> None:
     code = """
 import numpy as np, onednn_py
 class Cycle: pass
@@ -178,7 +178,7 @@ kept.result = onednn_py.convolution_backward_data(ones, weights)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# What one execution may hold besides its inputs, as a multiple of all its tensors.
+# Most bytes of results and workspace of one execution, relative to all its tensors.
 PEAK = 2.2
 
 
@@ -188,12 +188,12 @@ def test_peak_memory(suite: str) -> None:
     """Reordered copies of all tensors at once would be 3: those of the result are in place."""
     found = {}
     for operation, path in suite_files(suite):
-        for one in read_batch(path, transposed=operation == "deconv").problems:
-            descriptor = one.descriptor.with_minibatch(one.minibatch)
+        for entry in read_batch(path, transposed=operation == "deconv").problems:
+            descriptor = entry.descriptor.with_minibatch(entry.minibatch)
             for direction in ("BWD_D", "BWD_W"):
                 case = Case(descriptor, direction, "f32", "NCX")
                 jobs = case.plan("onednn")._bound.jobs
-                plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
+                plan = planner.plan_jobs(jobs, "onednn", "heuristic")
                 sizes = [
                     4 * prod(case.shape(role)) for role in (*case.input_roles, *case.result_roles)
                 ]

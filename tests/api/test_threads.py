@@ -1,4 +1,4 @@
-"""The number of threads: asked for, applied to whoever calls, given back."""
+"""The number of threads: set, applied on the calling thread, restored."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import onednn_py
 from onednn_py import AttributeValueError, config
 from onednn_py.backends.onednn.binding import openmp, runtime
 from onednn_py.backends.onednn.binding.library import library
-from onednn_py.system import blas_threads as blas
-from onednn_py.system import parallel
+from onednn_py.system import blas_threads, parallel
 from tests.support.forks import needs_fork
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
 
@@ -34,15 +33,18 @@ WEIGHTS = np.arange(3 * 3 * 8 * 16, dtype=np.float32).reshape(3, 3, 8, 16) % 5
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is asked for before a test, and after it."""
+    """No number is set when a test begins, nor when it has ended."""
     monkeypatch.setattr(config, "_process_threads", None)
-    monkeypatch.setattr(blas, "_process_limit", None)
-    with blas.limited(1):
-        pass
-    onednn_py.get_num_threads()
+    monkeypatch.setattr(blas_threads, "_process_limit", None)
+    apply_settings()
     yield
     monkeypatch.undo()
-    with blas.limited(1):
+    apply_settings()
+
+
+def apply_settings() -> None:
+    """Apply the numbers in force to NumPy's BLAS and to OpenMP."""
+    with blas_threads.limited(1):
         pass
     onednn_py.get_num_threads()
 
@@ -53,12 +55,12 @@ def convolve(backend: str | None = None) -> np.ndarray[Any, Any]:
 
 
 def omp_threads() -> int:
-    """The number of the calling thread, seen without the package's own code."""
+    """Return OpenMP's number on the calling thread, read without the package's own code."""
     return int(library().lib.omp_get_max_threads())
 
 
 def numpy_pool_threads() -> set[int]:
-    return {pool.num_threads for pool in blas._find_pools()}
+    return {pool.num_threads for pool in blas_threads._find_pools()}
 
 
 def on_another_thread(function: Callable[[], Result]) -> Result:
@@ -71,14 +73,14 @@ def on_another_thread(function: Callable[[], Result]) -> Result:
 
 @needs_openmp
 class TestOpenMP:
-    def test_nothing_asked_nothing_touched(self) -> None:
+    def test_a_call_leaves_the_number_alone_if_none_is_set(self) -> None:
         before = omp_threads()
         assert onednn_py.get_num_threads() == before
         convolve()
         assert omp_threads() == before
         assert not runtime.gives_threads_back()
 
-    def test_set_applies_to_every_thread_that_calls(self) -> None:
+    def test_a_number_applies_to_every_calling_thread(self) -> None:
         start = on_another_thread(omp_threads)
         onednn_py.set_num_threads(3)
         assert onednn_py.get_num_threads() == 3
@@ -102,7 +104,7 @@ class TestOpenMP:
             assert omp_threads() == 5
         assert omp_threads() == before
 
-    def test_a_block_goes_before_what_is_set(self) -> None:
+    def test_a_block_overrides_the_number_of_the_process(self) -> None:
         onednn_py.set_num_threads(4)
         with onednn_py.num_threads(3):
             onednn_py.set_num_threads(5)
@@ -121,7 +123,7 @@ class TestOpenMP:
             fail()
         assert omp_threads() == before
 
-    def test_a_block_is_of_its_own_thread(self) -> None:
+    def test_a_block_applies_to_its_own_thread_only(self) -> None:
         start = on_another_thread(omp_threads)
         with onednn_py.num_threads(start + 2):
             assert onednn_py.get_num_threads() == start + 2
@@ -146,7 +148,7 @@ class TestOpenMP:
             thread.join()
         assert seen == {1: [1] * 5, 3: [3] * 5}
 
-    def test_what_the_thread_had_is_given_back(self) -> None:
+    def test_a_block_restores_the_number_of_the_thread(self) -> None:
         def work() -> list[int]:
             library().lib.omp_set_num_threads(7)
             seen = [onednn_py.get_num_threads()]
@@ -156,7 +158,7 @@ class TestOpenMP:
 
         assert on_another_thread(work) == [7, 3, 7]
 
-    def test_what_others_set_inside_a_block_is_given_back(self) -> None:
+    def test_a_number_that_others_set_inside_a_block_stays(self) -> None:
         def work() -> list[int]:
             with onednn_py.num_threads(3):
                 seen = [onednn_py.get_num_threads()]
@@ -174,7 +176,7 @@ class TestOpenMP:
         assert onednn_py.get_num_threads() == before
         assert parallel.current_threads() == before
 
-    def test_plans_are_of_a_number(self) -> None:
+    def test_plans_are_built_for_a_number(self) -> None:
         """A primitive is built for a number of threads."""
         expected = convolve()
         planned = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS)
@@ -188,20 +190,20 @@ class TestOpenMP:
             convolve()
         assert onednn_py.cache_info().misses == 3
 
-    def test_libdnnl_computes_on_so_many(self) -> None:
-        """Threads of the process are counted: OpenMP keeps those that it has started."""
+    def test_libdnnl_starts_that_number_of_threads(self) -> None:
+        """Counts the threads of the process: OpenMP keeps the threads that it has started."""
         if not os.path.isdir("/proc/self/task"):
             pytest.skip("no /proc here")
         assert grown_threads("") == "4 child computed\n"
 
-    def test_of_two_runtimes_the_one_that_libdnnl_is_bound_to(self, tmp_path: Path) -> None:
-        """PyTorch brings a libgomp of its own, and puts it into the global scope."""
+    def test_of_two_runtimes_the_number_is_set_in_that_of_libdnnl(self, tmp_path: Path) -> None:
+        """PyTorch loads a libgomp of its own into the global scope."""
         if sys.platform != "linux":
             pytest.skip("for the loader of Linux")
         found = threadpoolctl.ThreadpoolController().select(prefix="libgomp").info()
         if not found:
             pytest.skip("libdnnl does not use libgomp")
-        # Another name inside makes the loader take it for another library.
+        # Under another name inside the file, the loader loads it as another library.
         content = Path(found[0]["filepath"]).read_bytes()
         other = tmp_path / "libgomq.so.1"
         other.write_bytes(content.replace(b"libgomp.so.1\0", b"libgomq.so.1\0"))
@@ -211,7 +213,7 @@ class TestOpenMP:
 
 
 def grown_threads(preparation: str) -> str:
-    """Run a convolution on five threads; say how many were started, and that a child can, too."""
+    """Return how many threads a convolution on five starts, and whether a child computes, too."""
     code = f"""
 {preparation}
 import os
@@ -243,7 +245,7 @@ os.wait()
 
 @needs_fork
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_forked_child_has_one(inside: bool) -> None:
+def test_a_forked_child_has_one_thread(inside: bool) -> None:
     code = f"""
 import contextlib, os
 import numpy as np, onednn_py
@@ -280,8 +282,8 @@ class TestNumPy:
         onednn_py.set_num_threads(5)
         assert parallel.current_threads() == 5
 
-    def test_its_blas_too(self) -> None:
-        if not blas._find_pools():
+    def test_the_blas_of_numpy_follows(self) -> None:
+        if not blas_threads._find_pools():
             pytest.skip("NumPy's BLAS has no pool that threadpoolctl knows")
         before = numpy_pool_threads()
         with onednn_py.num_threads(1):
@@ -291,8 +293,8 @@ class TestNumPy:
             assert numpy_pool_threads() == {1}
         assert numpy_pool_threads() == before
 
-    def test_blocks_that_overlap_on_two_threads_give_the_blas_back(self) -> None:
-        """Each restoring what it found would leave the number of the other for ever."""
+    def test_blocks_that_overlap_on_two_threads_restore_the_blas(self) -> None:
+        """If each block restored the number it found, that of the other would stay for ever."""
         before = numpy_pool_threads()
         entered, left = threading.Event(), threading.Event()
 
@@ -309,7 +311,7 @@ class TestNumPy:
         thread.join()
         assert numpy_pool_threads() == before
 
-    def test_results_are_those_of_another_number(self, backend: str) -> None:
+    def test_results_do_not_depend_on_the_number(self, backend: str) -> None:
         expected = convolve(backend)
         for number in (1, 2, 3):
             with onednn_py.num_threads(number):
@@ -331,13 +333,13 @@ def test_a_wrong_number_is_refused(wrong: Any) -> None:
     assert config.wanted_threads() is None
 
 
-def test_numpys_integers_are_numbers() -> None:
+def test_a_numpy_integer_is_accepted() -> None:
     with onednn_py.num_threads(np.int64(3)):  # type: ignore[arg-type]
         assert type(config.wanted_threads()) is int
 
 
 def test_without_a_library(tmp_path: Path) -> None:
-    """The number is that of NumPy's work, and no library is looked for on the way."""
+    """The number applies to NumPy's work, and setting it searches for no library."""
     code = """
 import onednn_py
 from onednn_py.system import parallel
@@ -356,15 +358,15 @@ with onednn_py.num_threads(4):
 
 
 @needs_onednn
-def test_a_library_without_threads_stays_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_threads_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library(), "_runtime", 1)
     onednn_py.set_num_threads(3)
     assert onednn_py.get_num_threads() == 1
 
 
 @needs_openmp
-def test_a_runtime_with_a_limit_of_its_own() -> None:
-    class Limited:
+def test_a_runtime_with_its_own_limit() -> None:
+    class LimitedRuntime:
         def __init__(self) -> None:
             self.number = 2
 
@@ -375,9 +377,7 @@ def test_a_runtime_with_a_limit_of_its_own() -> None:
             self.number = min(number, 4)
 
     def work() -> list[int]:
-        functions = Limited()
-        limited = openmp.OpenMP(functions)
-        wishes = (None, 9, 9, 3, 9, None, None)
-        return [limited.threads(wish) for wish in wishes]
+        limited = openmp.OpenMP(LimitedRuntime())
+        return [limited.threads(number) for number in (None, 9, 9, 3, 9, None, None)]
 
     assert on_another_thread(work) == [2, 4, 4, 3, 4, 2, 2]

@@ -23,10 +23,9 @@ def needs_fork(test: Any) -> Any:
 
 
 def child_while_held(lock: AbstractContextManager[Any], good: Callable[[], Any]) -> int:
-    """Return the exit code of a child that computes ``good``: 0 if it is true.
+    """Return the exit code of a child forked while a thread holds ``lock``: 0 if ``good()``.
 
-    Meanwhile a thread of the parent holds ``lock``. A child that waits for it is ended after
-    30 s, with a negative code.
+    A child that waits for the lock is killed after 30 s, with a negative code.
     """
     held, done = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""NumPy's BLAS and forks."""
+"""The number of threads of NumPy's BLAS, and forks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.forks import needs_fork
 
 @needs_fork
 def test_no_fork_while_the_number_of_threads_changes() -> None:
-    """OpenBLAS holds a lock then, which a child would wait for without an end."""
+    """OpenBLAS holds a lock meanwhile, for which a child would wait for ever."""
     code = """
 import os, threading, time
 from onednn_py.system import blas_threads

@@ -1,4 +1,4 @@
-"""Conversions: NumPy's and ml_dtypes' own bits for every kind of number, any strides."""
+"""Conversions: the same bits as NumPy and ml_dtypes, for all values and strides; bias sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.system import casting as rounding
+from onednn_py.system import casting
 from onednn_py.system.casting import CHUNK, FEW_CHUNKS, round_into, sum_into_bias, widen_into
 from onednn_py.system.memory_pool import pool
 
@@ -18,8 +18,8 @@ HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
 FINITE_HALVES = HALVES[np.isfinite(HALVES)]
 
 
-def every_kind() -> np.ndarray:
-    """Normal, subnormal, halfway, overflowing and special values, of both signs."""
+def special_values() -> np.ndarray:
+    """Return normal, subnormal, halfway and overflowing values, infinities and NaN."""
     rng = np.random.default_rng(0)
     halves = HALVES.astype(np.float32)
     finite = np.sort(halves[np.isfinite(halves)])
@@ -30,17 +30,17 @@ def every_kind() -> np.ndarray:
 
 
 def any_bits(count: int) -> np.ndarray:
-    """Random bit patterns of float32: every exponent, NaN of any payload."""
+    """Return random bit patterns of float32: every exponent, NaN of any payload."""
     rng = np.random.default_rng(1)
     return rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
 
 
 def within_half(values: np.ndarray) -> np.ndarray:
-    """Only what float16 does not round to infinity: what is not left to NumPy."""
+    """Return the values that float16 does not round to infinity; NumPy converts the others."""
     return values[np.abs(values) < 65520]
 
 
-def plain(values: np.ndarray, dtype: type = np.float16) -> np.ndarray:
+def by_numpy(values: np.ndarray, dtype: type = np.float16) -> np.ndarray:
     with np.errstate(all="ignore"):
         return values.astype(dtype)
 
@@ -57,18 +57,18 @@ def assert_same_bits(actual: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        every_kind(),
-        within_half(every_kind()),
+        special_values(),
+        within_half(special_values()),
         any_bits(2**18),
         within_half(any_bits(2**21)),
         np.ldexp(within_half(any_bits(2**21)), -30),
     ],
-    ids=["every kind", "finite", "any bits", "finite bits", "small bits"],
+    ids=["special values", "finite", "any bits", "finite bits", "small bits"],
 )
 def test_every_value_is_rounded_to_the_same_bits(values: np.ndarray, dtype: type) -> None:
     target = np.empty(values.shape, dtype)
     round_into(target, values)
-    assert_same_bits(target, plain(values, dtype))
+    assert_same_bits(target, by_numpy(values, dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -89,7 +89,7 @@ def test_every_ulp_of_float32_around_halves() -> None:
     values = within_half((between.view(np.int32) + steps).view(np.float32).reshape(-1))
     target = np.empty(values.shape, np.float16)
     round_into(target, values)
-    assert_same_bits(target, plain(values))
+    assert_same_bits(target, by_numpy(values))
 
 
 SHAPES = [(3, CHUNK), (1, 7), (0, 4), (5, 0), (2 * CHUNK + 3, 1), (7, 5, 3, 1100), (MANY,)]
@@ -105,12 +105,12 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_shape_and_strides(shape: tuple[int, ...], view: str, threads: int) -> None:
-    values = VIEWS[view](np.resize(within_half(every_kind()), shape))
+    values = VIEWS[view](np.resize(within_half(special_values()), shape))
     with onednn_py.num_threads(threads):
-        room = np.zeros((*values.shape, 2), np.float16)
-        round_into(room[..., 0], values)
-        assert_same_bits(room[..., 0], plain(values))
-        assert not room[..., 1].any()
+        rounded = np.zeros((*values.shape, 2), np.float16)
+        round_into(rounded[..., 0], values)
+        assert_same_bits(rounded[..., 0], by_numpy(values))
+        assert not rounded[..., 1].any()
         halves = VIEWS[view](np.resize(FINITE_HALVES, shape))
         wide = np.zeros((*halves.shape, 2), np.float32)
         widen_into(wide[..., 0], halves)
@@ -119,11 +119,11 @@ def test_any_shape_and_strides(shape: tuple[int, ...], view: str, threads: int) 
 
 
 def test_one_infinity_among_many_values() -> None:
-    values = np.resize(within_half(every_kind()), MANY)
+    values = np.resize(within_half(special_values()), MANY)
     values[CHUNK + 1] = np.inf
     halves = np.empty(MANY, np.float16)
     round_into(halves, values)
-    assert_same_bits(halves, plain(values))
+    assert_same_bits(halves, by_numpy(values))
     wide = np.empty(MANY, np.float32)
     widen_into(wide, halves)
     assert_same_bits(wide, halves.astype(np.float32))
@@ -131,7 +131,7 @@ def test_one_infinity_among_many_values() -> None:
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32, np.float64])
 def test_float64_is_rounded_once(dtype: type) -> None:
-    # Rounded to float32 first, the last would be halfway, and go down.
+    # Rounded to float32 first, the last value would be a halfway point, and be rounded down.
     values = np.resize([-1.0, 1 / 3, 1 + 2.0**-11 + 2.0**-40], MANY)
     target = np.empty(values.shape, dtype)
     round_into(target, values)
@@ -161,29 +161,29 @@ def test_the_bias_gradient_is_summed_in_float64(images: int, dtype: type) -> Non
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_subnormals_where_arithmetic_drops_them(
+def test_subnormals_where_arithmetic_may_drop_them(
     keeps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a library built with fast-math does to the threads of a process."""
-    assert rounding._keeps_subnormals()
-    monkeypatch.setattr(rounding, "_keeps_subnormals", lambda: keeps)
+    """A library built with fast-math makes the threads of a process drop subnormals."""
+    assert casting._keeps_subnormals()
+    monkeypatch.setattr(casting, "_keeps_subnormals", lambda: keeps)
     found = np.empty(FINITE_HALVES.shape, np.float32)
     widen_into(found, FINITE_HALVES)
-    assert_same_bits(found, plain(FINITE_HALVES, np.float32))
+    assert_same_bits(found, by_numpy(FINITE_HALVES, np.float32))
 
 
-def test_a_subnormal_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounding, "_SUBNORMAL", np.zeros(1, np.float32))
-    assert not rounding._keeps_subnormals()
+def test_dropped_subnormals_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(casting, "_SUBNORMAL", np.zeros(1, np.float32))
+    assert not casting._keeps_subnormals()
 
 
-def test_temporaries_go_back_to_the_pool() -> None:
+def test_temporaries_return_to_the_pool() -> None:
     values = np.ones(4 * CHUNK, np.float32)
     target = np.empty(values.shape, np.float16)
     pool.clear()
     for _ in range(5):
         round_into(target, values)
-        assert 0 < pool.idle_bytes < 1.2 * rounding.current_threads() * rounding._Temporaries.NBYTES
+        assert 0 < pool.idle_bytes < 1.2 * casting.current_threads() * casting._Temporaries.NBYTES
 
 
 def test_dense_halves_are_widened_without_temporaries() -> None:

@@ -1,4 +1,4 @@
-"""The pool: memory is used again, and never while anything can still see it."""
+"""The pool: memory is reused, and never while an object still refers to it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def address(array: np.ndarray) -> int:
 
 
 class Cycle:
-    """Holds an array until the garbage collector comes."""
+    """A reference cycle that holds an array until the garbage collector runs."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
         self.itself = self
 
 
-# What may keep a result's memory, each with how its bytes are read.
+# Objects that keep an array's memory: a function of the array that makes the object, and a
+# function that reads the object's bytes.
 KEEPERS = {
     "array": (lambda array: array, np.asarray),
     "slice": (lambda array: array[1:, ::3], np.asarray),
@@ -56,8 +57,8 @@ KEEPERS = {
 }
 
 
-class Leases(RuleBasedStateMachine):
-    """Results come and go; whoever keeps a part of one must find it as it was left."""
+class PoolMachine(RuleBasedStateMachine):
+    """Arrays are made and dropped; every object that keeps one must find its values unchanged."""
 
     limit = 2**20
 
@@ -65,9 +66,9 @@ class Leases(RuleBasedStateMachine):
         super().__init__()
         self.pool = Pool(self.limit)
         self.number = 0
-        # By a result's number: what keeps it, as (name, keeper), and where it is.
+        # By an array's number: the (name, object) that keep it, and its address range.
         self.keepers: dict[int, list[tuple[str, Any]]] = {}
-        self.places: dict[int, tuple[int, int]] = {}
+        self.ranges: dict[int, tuple[int, int]] = {}
 
     @rule(
         rows=st.integers(8, 12),
@@ -78,21 +79,21 @@ class Leases(RuleBasedStateMachine):
         array = self.pool.empty((rows, 2**exponent), BYTES)
         begin = address(array)
         assert begin % ALIGNMENT == 0
-        for place in self.places.values():
-            assert begin + array.nbytes <= place[0] or begin >= place[1]
+        for other_begin, other_end in self.ranges.values():
+            assert begin + array.nbytes <= other_begin or begin >= other_end
         self.number += 1
         array.fill(self.number % 251)
-        self.places[self.number] = begin, begin + array.nbytes
+        self.ranges[self.number] = begin, begin + array.nbytes
         self.keepers[self.number] = [(name, KEEPERS[name][0](array)) for name in names]
 
     @precondition(lambda self: self.keepers)
-    @rule(which=st.integers(0, 10**6), one=st.integers(0, 10**6))
-    def drop(self, which: int, one: int) -> None:
-        number = sorted(self.keepers)[which % len(self.keepers)]
+    @rule(array=st.integers(0, 10**6), keeper=st.integers(0, 10**6))
+    def drop(self, array: int, keeper: int) -> None:
+        number = sorted(self.keepers)[array % len(self.keepers)]
         held = self.keepers[number]
-        del held[one % len(held)]
+        del held[keeper % len(held)]
         if not held:
-            del self.keepers[number], self.places[number]
+            del self.keepers[number], self.ranges[number]
 
     @rule()
     def collect(self) -> None:
@@ -104,7 +105,7 @@ class Leases(RuleBasedStateMachine):
         assert self.pool.idle_bytes == 0
 
     @rule(limit=st.sampled_from([1, 2**17, 2**20]))
-    def bound(self, limit: int) -> None:
+    def set_limit(self, limit: int) -> None:
         self.pool.set_limit(limit)
         self.limit = limit
 
@@ -120,34 +121,34 @@ class Leases(RuleBasedStateMachine):
         assert self.pool.idle_bytes <= self.limit
 
 
-TestLeases = Leases.TestCase
-TestLeases.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPoolMachine = PoolMachine.TestCase
+TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 class TestPool:
     @pytest.mark.parametrize("name", KEEPERS)
-    def test_every_keeper_keeps_and_gives_back(self, name: str) -> None:
-        mine = Pool()
-        array = mine.empty((8, 2**14), BYTES)
-        place = address(array)
+    def test_memory_is_kept_by_every_object_and_then_reused(self, name: str) -> None:
+        pool = Pool()
+        array = pool.empty((8, 2**14), BYTES)
+        kept = address(array)
         keeper = KEEPERS[name][0](array)
         del array
-        other = mine.empty((8, 2**14), BYTES)
-        assert address(other) != place
-        assert mine.idle_bytes == 0
+        other = pool.empty((8, 2**14), BYTES)
+        assert address(other) != kept
+        assert pool.idle_bytes == 0
         del keeper
         gc.collect()
-        assert mine.idle_bytes == 2**17
-        again = mine.empty((2**15,), F32)
-        assert address(again) == place
-        assert mine.idle_bytes == 0
+        assert pool.idle_bytes == 2**17
+        again = pool.empty((2**15,), F32)
+        assert address(again) == kept
+        assert pool.idle_bytes == 0
 
     @pytest.mark.parametrize(
         ("shape", "dtype"), [((1000, 1000), F32), ((2**17,), BYTES), ((3, LARGE // 4 + 5), F32)]
     )
     def test_alignment(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        mine = Pool()
-        array = mine.empty(shape, dtype)
+        pool = Pool()
+        array = pool.empty(shape, dtype)
         assert array.shape == shape
         assert array.dtype == dtype
         assert array.flags.c_contiguous
@@ -156,55 +157,55 @@ class TestPool:
         assert address(array) % (HUGE_PAGE if array.nbytes >= HUGE_PAGE else ALIGNMENT) == 0
 
     def test_small_arrays_are_numpys_own(self) -> None:
-        mine = Pool()
-        array = mine.empty((SMALLEST_LEASE // 4 - 1,), F32)
+        pool = Pool()
+        array = pool.empty((SMALLEST_LEASE // 4 - 1,), F32)
         assert array.flags.owndata
-        assert mine.maker((3,), F32)().flags.owndata
+        assert pool.maker((3,), F32)().flags.owndata
         del array
-        assert mine.idle_bytes == 0
+        assert pool.idle_bytes == 0
 
     def test_similar_sizes_share_a_block(self) -> None:
-        mine = Pool()
+        pool = Pool()
         for size in range(100_000, 106_000, 1000):
-            mine.empty((size,), F32)
-        assert mine.idle_bytes < 2.5 * 106_000 * 4
+            pool.empty((size,), F32)
+        assert pool.idle_bytes < 2.5 * 106_000 * 4
 
-    def test_the_longest_unused_go_first(self) -> None:
-        mine = Pool()
-        blocks = [mine.acquire(size) for size in (2**16, 2**17, 2**18)]
+    def test_the_longest_unused_are_freed_first(self) -> None:
+        pool = Pool()
+        blocks = [pool.acquire(size) for size in (2**16, 2**17, 2**18)]
         for block in blocks:
-            mine.release(block)
-        mine.set_limit(2**17 + 2**18)
-        assert mine.idle_bytes == 2**17 + 2**18
-        assert mine.acquire(2**18) is blocks[2]
-        assert mine.acquire(2**17) is blocks[1]
-        assert mine.acquire(2**16) is not blocks[0]
+            pool.release(block)
+        pool.set_limit(2**17 + 2**18)
+        assert pool.idle_bytes == 2**17 + 2**18
+        assert pool.acquire(2**18) is blocks[2]
+        assert pool.acquire(2**17) is blocks[1]
+        assert pool.acquire(2**16) is not blocks[0]
 
-    def test_the_limit_counts_what_others_hold(self) -> None:
-        mine = Pool(2**20)
-        mine.release(mine.acquire(2**19))
-        mine.reserve(2**19)
-        assert mine.idle_bytes == 2**19
-        mine.reserve(2**19 + 1)
-        assert mine.idle_bytes == 0
+    def test_the_limit_includes_reserved_bytes(self) -> None:
+        pool = Pool(2**20)
+        pool.release(pool.acquire(2**19))
+        pool.reserve(2**19)
+        assert pool.idle_bytes == 2**19
+        pool.reserve(2**19 + 1)
+        assert pool.idle_bytes == 0
 
     def test_a_collection_while_the_lock_is_held(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The collector runs anywhere, on any thread, and ends results there."""
-        mine = Pool()
-        collect = mine._collect
+        """The garbage collector runs at any point, on any thread, and destroys arrays there."""
+        pool = Pool()
+        collect = pool._collect
 
         def collected() -> None:
-            assert mine._lock.locked()
+            assert pool._lock.locked()
             gc.collect()
             collect()
 
-        monkeypatch.setattr(mine, "_collect", collected)
+        monkeypatch.setattr(pool, "_collect", collected)
 
         def work() -> None:
-            for call in (lambda: mine.acquire(2**16), lambda: mine.idle_bytes, mine.clear):
-                Cycle(mine.empty((2**16,), BYTES))
+            for call in (lambda: pool.acquire(2**16), lambda: pool.idle_bytes, pool.clear):
+                Cycle(pool.empty((2**16,), BYTES))
                 call()
-            mine.set_limit(2**16)
+            pool.set_limit(2**16)
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
@@ -212,28 +213,28 @@ class TestPool:
         assert not thread.is_alive()
         gc.collect()
         monkeypatch.undo()
-        assert 0 < mine.idle_bytes <= 2**16
+        assert 0 < pool.idle_bytes <= 2**16
 
-    def test_a_block_that_comes_while_the_lock_is_held_waits(self) -> None:
-        mine = Pool()
-        block = mine.acquire(2**16)
-        with mine._lock:
-            mine.release(block)
-        assert mine.acquire(2**16) is block
-        with mine._lock:
-            mine.release(block)
-        mine.clear()
-        assert mine.idle_bytes == 0
+    def test_a_block_released_while_the_lock_is_held_is_collected_later(self) -> None:
+        pool = Pool()
+        block = pool.acquire(2**16)
+        with pool._lock:
+            pool.release(block)
+        assert pool.acquire(2**16) is block
+        with pool._lock:
+            pool.release(block)
+        pool.clear()
+        assert pool.idle_bytes == 0
 
     def test_many_threads(self) -> None:
-        mine = Pool(2**21)
+        pool = Pool(2**21)
 
         def work(number: int) -> None:
             order = random.Random(number)
             kept: list[tuple[int, np.ndarray]] = []
             for step in range(150):
                 mark = (37 * number + step) % 251
-                array = mine.empty((8, 2 ** order.randint(13, 15)), BYTES)
+                array = pool.empty((8, 2 ** order.randint(13, 15)), BYTES)
                 array.fill(mark)
                 kept.append((mark, array[1:, ::5] if order.random() < 0.5 else array))
                 del array
@@ -244,13 +245,13 @@ class TestPool:
         with ThreadPoolExecutor(8) as executor:
             for future in [executor.submit(work, number) for number in range(8)]:
                 future.result()
-        assert 0 < mine.idle_bytes <= 2**21
+        assert 0 < pool.idle_bytes <= 2**21
 
-    def test_it_is_released_on_another_thread(self) -> None:
-        mine = Pool()
-        held = [mine.empty((2**17,), BYTES)]
-        place = address(held[0])
+    def test_an_array_may_be_destroyed_on_another_thread(self) -> None:
+        pool = Pool()
+        held = [pool.empty((2**17,), BYTES)]
+        before = address(held[0])
         thread = threading.Thread(target=held.clear)
         thread.start()
         thread.join()
-        assert address(mine.empty((2**17,), BYTES)) == place
+        assert address(pool.empty((2**17,), BYTES)) == before

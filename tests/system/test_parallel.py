@@ -45,7 +45,7 @@ def test_spans_and_boxes() -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_the_first_error_comes_out(threads: int) -> None:
+def test_the_first_error_is_raised(threads: int) -> None:
     done = []
 
     def work(item: int) -> None:
@@ -59,7 +59,7 @@ def test_the_first_error_comes_out(threads: int) -> None:
     each(done.append, range(3), threads)
 
 
-def test_an_error_of_a_worker_comes_out() -> None:
+def test_an_error_of_a_worker_is_raised() -> None:
     caller = threading.get_ident()
     workers = threading.Event()
 
@@ -73,7 +73,7 @@ def test_an_error_of_a_worker_comes_out() -> None:
         each(work, range(2), 2)
 
 
-def test_work_inside_of_work_stays_on_its_thread() -> None:
+def test_nested_work_stays_on_its_thread() -> None:
     def work(item: int) -> None:
         here = threading.get_ident()
         inner: list[int] = []
@@ -85,10 +85,10 @@ def test_work_inside_of_work_stays_on_its_thread() -> None:
 
 @pytest.mark.parametrize("action", ["ignore", "raise"])
 def test_workers_take_over_the_error_state(action: str) -> None:
-    zeros, both = np.zeros(10), threading.Barrier(2, timeout=10)
+    zeros, barrier = np.zeros(10), threading.Barrier(2, timeout=10)
 
     def work(item: int) -> None:
-        both.wait()
+        barrier.wait()
         1 / zeros
 
     with warnings.catch_warnings(), np.errstate(divide=action):
@@ -117,7 +117,7 @@ def test_many_callers_at_once() -> None:
 
 
 @needs_fork
-def test_a_forked_child_works_on_one_thread_and_exit_waits_for_nobody() -> None:
+def test_a_forked_child_has_one_thread_and_exit_does_not_hang() -> None:
     code = """
 import atexit, os, threading
 from onednn_py.system.parallel import current_threads, each
@@ -129,10 +129,10 @@ if child == 0:
     os._exit(0 if current_threads() == 1 and len(idents) == 1 else 1)
 status = os.waitpid(child, 0)[1]
 assert status == 0, status
-# The pool has stopped by then; what is left of the work is done without it.
+# The workers have stopped by then; the caller does all the work.
 atexit.register(lambda: each(lambda item: None, range(100), 3))
 """
-    # A fork while other threads run is warned of since Python 3.12; it is what is tested.
+    # Since Python 3.12 a fork beside other threads warns.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -140,8 +140,8 @@ atexit.register(lambda: each(lambda item: None, range(100), 3))
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity of threads")
-def test_a_bound_caller_shares_its_cpu_with_no_worker() -> None:
-    # What OpenMP does to the calling thread under OMP_PROC_BIND.
+def test_workers_do_not_share_the_cpu_of_a_bound_caller() -> None:
+    # OpenMP binds the calling thread like this under OMP_PROC_BIND.
     code = """
 import os, threading
 from onednn_py.system.parallel import available_cpus, each
@@ -171,14 +171,14 @@ class Stop(Exception):
 def interrupt(*_):
     raise Stop
 
-begun, ended, places = [], [], threading.Semaphore(0)
+begun, ended, worker_has_item = [], [], threading.Semaphore(0)
 def work(item):
     begun.append(item)
     if threading.current_thread() is threading.main_thread():
         if item == 0:
-            places.acquire(timeout=20)  # until the other thread has an item too
+            worker_has_item.acquire(timeout=20)
     else:
-        places.release()
+        worker_has_item.release()
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         time.sleep(1.0)
     ended.append(item)
@@ -197,7 +197,7 @@ each(begun.append, range(20), threads=2)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer signals here")
 @pytest.mark.skipif(available_cpus() < 2, reason="no second thread")
 def test_an_interrupt_waits_for_workers() -> None:
-    """What they write to is given to others afterwards."""
+    """The arrays that workers write to may be reused afterwards."""
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
     )
