@@ -102,7 +102,7 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
     queue = _WorkQueue(work, listed)
     started: list[Future[None]] = []
     try:
-        _start(queue, helpers, np.geterr(), started)
+        _start(queue, helpers, started)
         queue.drain()
     except BaseException as error:
         queue.stop(error)
@@ -113,40 +113,36 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
 
 
 class _WorkQueue(Generic[Item]):
-    """Items that several threads claim in order."""
+    """Items that several threads claim in order, all with the error state of the first thread."""
 
     def __init__(self, work: Callable[[Item], object], items: list[Item]) -> None:
         self.error: BaseException | None = None
         self._work = work
         self._items = deque(items)
+        self._errstate: Any = np.geterr()
 
     def drain(self) -> None:
         """Claim and do items until none is left or one has failed."""
         _this_thread.is_working = True
         try:
-            while self.error is None:
-                try:
-                    item = self._items.popleft()
-                except IndexError:
-                    return
-                self._work(item)
+            with np.errstate(**self._errstate):
+                while self.error is None:
+                    try:
+                        item = self._items.popleft()
+                    except IndexError:
+                        return
+                    self._work(item)
         except BaseException as error:
             self.stop(error)
         finally:
             _this_thread.is_working = False
-
-    def drain_with(self, errstate: Any) -> None:
-        with np.errstate(**errstate):
-            self.drain()
 
     def stop(self, error: BaseException) -> None:
         """Keep the first error, and let no thread begin another item."""
         self.error = self.error or error
 
 
-def _start(
-    queue: _WorkQueue[Any], helpers: int, errstate: Any, started: list[Future[None]]
-) -> None:
+def _start(queue: _WorkQueue[Any], helpers: int, started: list[Future[None]]) -> None:
     global _workers
     try:
         with _lock:
@@ -156,7 +152,7 @@ def _start(
                 _workers = ThreadPoolExecutor(count, "onednn_py", _use_all_cpus)
             workers = _workers
         for _ in range(helpers):
-            started.append(workers.submit(queue.drain_with, errstate))
+            started.append(workers.submit(queue.drain))
     except RuntimeError:
         # The interpreter is shutting down or cannot start threads: the caller does the work.
         pass

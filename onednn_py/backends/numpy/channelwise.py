@@ -149,9 +149,9 @@ class Channelwise(CorrelationMethod):
 def channelwise_gradient(
     correlation: Correlation, source: Array, outputs: Array, target: Array, workspace: Workspace
 ) -> None:
-    """target[g, o, c, k] = sum over n and x of outputs[n, g, o, x] * source[n, g, c, x and k].
+    """Compute what `gradient.products_gradient` does, by elementwise products.
 
-    The parameters are those of `gradient.products_gradient`.
+    The parameters are the same.
     """
     layout = _EinsumLayout(correlation, len(target), workspace)
     equation = f"{layout.kernel}{layout.pixels}g,{layout.pixels}g->{layout.kernel}g"

@@ -35,7 +35,8 @@ def products_gradient(
 ) -> None:
     """Copy what every window reads, then sum over images and pixels by matrix products.
 
-    target[g, o, c, k] = sum over n and x of outputs[n, g, o, x] * source[n, g, c, x and k]
+    target[g, o, c, k] is the sum over n and x of outputs[n, g, o, x] times the element of
+    source[n, g, c] that window x reads at kernel position k.
 
     Parameters
     ----------

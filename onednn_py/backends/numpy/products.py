@@ -52,7 +52,9 @@ SHIFT_COST = 4
 
 @dataclass(frozen=True)
 class CorrelationMethod(ABC):
-    """target[g, o, x] = sum over c and k of weights[g, o, c, k] * source[g, c, x and k].
+    """target[n, g, o, x]: the sum over c and k of weights[g, o, c, k] times a source element.
+
+    It is the element of source[n, g, c] that window x reads at kernel position k.
 
     Parameters
     ----------

@@ -35,7 +35,8 @@ def is_for_blas(matrices: np.ndarray) -> bool:
 def strided_arrays(draw: st.DrawFn) -> np.ndarray:
     """Arrays of 3 to 5 axes in any order in memory, some with gaps, reversed or broadcast axes."""
     ndim = draw(st.integers(3, 5))
-    shape = [draw(st.integers(1, 4)) for _ in range(ndim)]
+    # At most 1024 elements, whose numbers float16 represents exactly.
+    shape = [draw(st.integers(1, 3)) for _ in range(ndim)]
     array = numbers(*(size + draw(st.integers(0, 1)) for size in shape))
     array = array[tuple(slice(size) for size in shape)]
     array = array[(..., slice(None, None, draw(st.sampled_from([1, 1, 1, 2, -1]))))]
