@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex, get_args
 
 from .errors import AttributeValueError
 
@@ -21,11 +21,16 @@ __all__ = [
     "EFFORTS",
     "FPMATH_MODES",
     "MOST_THREADS",
+    "BackendName",
+    "Effort",
+    "FpmathMode",
+    "Setting",
+    "accept_backend",
+    "backend_setting",
     "checked_threads",
-    "current_backend",
-    "current_effort",
-    "current_fpmath_mode",
+    "effort_setting",
     "explicit_library",
+    "fpmath_mode_setting",
     "set_threads",
     "use_backend",
     "use_effort",
@@ -34,9 +39,14 @@ __all__ = [
     "wanted_threads",
 ]
 
-BACKENDS = ("auto", "onednn", "numpy")
-EFFORTS = ("heuristic", "measure")
-FPMATH_MODES = ("strict", "bf16", "tf32", "f16", "any")
+BackendName = Literal["auto", "onednn", "numpy"]
+Effort = Literal["heuristic", "measure"]
+FpmathMode = Literal["strict", "bf16", "tf32", "f16", "any"]
+
+# Backends add their names, see `accept_backend`.
+BACKENDS = ["auto"]
+EFFORTS = get_args(Effort)
+FPMATH_MODES = get_args(FpmathMode)
 MOST_THREADS = 1024
 
 
@@ -55,17 +65,24 @@ def _presence_test(variable: str) -> Callable[[], bool]:
     return lambda: key in data
 
 
-class _Setting:
+class Setting:
     """A choice between names, the first of which is the default."""
 
-    def __init__(self, name: str, accepted: tuple[str, ...], variable: str | None = None) -> None:
+    def __init__(self, name: str, accepted: Sequence[str], variable: str | None = None) -> None:
         self._name = name
         self._accepted = accepted
         self._variable = variable
         self._is_set = _presence_test(variable or "")
         self._chosen: ContextVar[str | None] = ContextVar(f"onednn_py_{name}", default=None)
 
-    def current(self, value: str | None) -> str:
+    def current(self, value: str | None = None) -> str:
+        """Return ``value`` if a call names one, otherwise what is in force in this context.
+
+        Raises
+        ------
+        AttributeValueError
+            If the name is not accepted.
+        """
         if value is not None:
             return self._checked(value, self._name)
         chosen = self._chosen.get()
@@ -79,6 +96,7 @@ class _Setting:
 
     @contextmanager
     def use(self, value: str) -> Iterator[None]:
+        """Put a name in force inside the ``with`` block, in this context (thread or task)."""
         token = self._chosen.set(self._checked(value, f"use_{self._name}"))
         try:
             yield
@@ -93,24 +111,18 @@ class _Setting:
         )
 
 
-_backend = _Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
-_effort = _Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
-_fpmath_mode = _Setting("fpmath_mode", FPMATH_MODES)
+backend_setting = Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
+effort_setting = Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
+fpmath_mode_setting = Setting("fpmath_mode", FPMATH_MODES)
 
 
-def current_backend(backend: str | None = None) -> str:
-    """Return the backend in force: ``backend`` if the call names it, else that of the settings.
-
-    Raises
-    ------
-    AttributeValueError
-        If the name is none of ``"auto"``, ``"onednn"``, ``"numpy"``.
-    """
-    return _backend.current(backend)
+def accept_backend(name: str) -> None:
+    """Let calls and settings name a backend."""
+    if name not in BACKENDS:
+        BACKENDS.append(name)
 
 
-@contextmanager
-def use_backend(backend: str) -> Iterator[None]:
+def use_backend(backend: BackendName) -> AbstractContextManager[None]:
     """Use ``backend`` for all calls inside the ``with`` block, in this context (thread or task).
 
     Parameters
@@ -128,23 +140,10 @@ def use_backend(backend: str) -> Iterator[None]:
     >>> with onednn_py.use_backend("numpy"):
     ...     pass
     """
-    with _backend.use(backend):
-        yield
+    return backend_setting.use(backend)
 
 
-def current_effort(effort: str | None = None) -> str:
-    """Return the effort in force: ``effort`` if the call names it, else that of the settings.
-
-    Raises
-    ------
-    AttributeValueError
-        If the name is none of ``"heuristic"``, ``"measure"``.
-    """
-    return _effort.current(effort)
-
-
-@contextmanager
-def use_effort(effort: str) -> Iterator[None]:
+def use_effort(effort: Effort) -> AbstractContextManager[None]:
     """Plan with ``effort`` inside the ``with`` block, in this context (thread or task).
 
     Parameters
@@ -164,23 +163,10 @@ def use_effort(effort: str) -> Iterator[None]:
     >>> with onednn_py.use_effort("measure"):
     ...     pass
     """
-    with _effort.use(effort):
-        yield
+    return effort_setting.use(effort)
 
 
-def current_fpmath_mode(mode: str | None = None) -> str:
-    """Return the fpmath mode in force: ``mode`` if the call names it, else that of the settings.
-
-    Raises
-    ------
-    AttributeValueError
-        If the name is none of ``"strict"``, ``"bf16"``, ``"tf32"``, ``"f16"``, ``"any"``.
-    """
-    return _fpmath_mode.current(mode)
-
-
-@contextmanager
-def use_fpmath_mode(mode: str) -> Iterator[None]:
+def use_fpmath_mode(mode: FpmathMode) -> AbstractContextManager[None]:
     """Allow float32 products at lower precision inside the ``with`` block, in this context.
 
     Parameters
@@ -200,8 +186,7 @@ def use_fpmath_mode(mode: str) -> Iterator[None]:
     >>> with onednn_py.use_fpmath_mode("bf16"):
     ...     pass
     """
-    with _fpmath_mode.use(mode):
-        yield
+    return fpmath_mode_setting.use(mode)
 
 
 _process_threads: int | None = None

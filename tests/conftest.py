@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import hypothesis
@@ -13,8 +13,10 @@ import pytest
 os.environ["ONEDNN_PY_WISDOM"] = "off"
 
 import onednn_py
-from onednn_py.api import backward as joint_module
-from onednn_py.dispatch import call_cache as call_module
+from onednn_py.backends.onednn.selection.limits import COMPUTE_DTYPES
+from onednn_py.problem import call_spec
+from onednn_py.problem.operations import Operation
+from onednn_py.problem.recipe import Recipe, recipe
 from onednn_py.system.memory_pool import pool
 from tests.support.requirements import HAS_ONEDNN
 
@@ -51,17 +53,24 @@ def fresh_cache() -> Iterator[None]:
 
 
 @pytest.fixture
+def cast_float16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """oneDNN computes float16 in float32, as it does on a CPU without float16 arithmetic."""
+    monkeypatch.setitem(COMPUTE_DTYPES, "f16", ("f32",))
+    onednn_py.cache_clear()
+    yield
+    onednn_py.cache_clear()
+
+
+@pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the operations whose arguments were worked out, as calls do it."""
     found: list[str] = []
-    for module in (call_module, joint_module):
-        recipe = module.recipe
 
-        def counted(name: str, *arguments: Any, recipe: Any = recipe, **more: Any) -> Any:
-            found.append(name)
-            return recipe(name, *arguments, **more)
+    def counted(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
+        found.append(operation.name)
+        return recipe(operation, arguments)
 
-        monkeypatch.setattr(module, "recipe", counted)
+    monkeypatch.setattr(call_spec, "recipe", counted)
     return found
 
 

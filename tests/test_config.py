@@ -22,21 +22,21 @@ class Setting(NamedTuple):
 SETTINGS = [
     Setting(
         "backend",
-        config.current_backend,
+        config.backend_setting.current,
         config.use_backend,
         ("auto", "onednn", "numpy"),
         "ONEDNN_PY_BACKEND",
     ),
     Setting(
         "effort",
-        config.current_effort,
+        config.effort_setting.current,
         config.use_effort,
         ("heuristic", "measure"),
         "ONEDNN_PY_EFFORT",
     ),
     Setting(
         "fpmath_mode",
-        config.current_fpmath_mode,
+        config.fpmath_mode_setting.current,
         config.use_fpmath_mode,
         ("strict", "bf16", "tf32", "f16", "any"),
         None,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import onednn_py
+from tests.support.paths import ROOT
 
 PACKAGE = Path(onednn_py.__file__).parent
 
@@ -21,21 +22,103 @@ ROOMS = (
     "config",
     "system",
     "problem",
-    "wisdom",
+    "backends.base",
     "backends.numpy",
+    "backends.onednn.binding",
+    "backends.onednn.wisdom",
+    "backends.onednn.selection",
+    "backends.onednn.execution",
     "backends.onednn",
+    "backends",
     "dispatch",
     "api",
+    "wisdom",
     "__init__",
     "tools",
     "cli",
     "__main__",
 )
 
+# Rooms whose inside is their own: others import the module that is the room's name.
+FACES = ("backends.onednn", "backends.numpy")
 
-def rank(module: str) -> int:
-    homes = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
-    return ROOMS.index(homes[0])
+# What tools and commands import besides the public names of `onednn_py`: which module, by whom,
+# and why.
+NOT_PUBLIC = {
+    "config": ({"cli", "tools.demo"}, "options accept the names and numbers that settings accept"),
+    "api.types": ({"tools.demo"}, "types of keywords that are passed on"),
+    "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
+    "problem.dtypes": ({"tools", "cli"}, "tolerances and arrays by benchdnn's names of types"),
+    "problem.operations": (
+        {"tools.benchdnn", "tools.graph_files"},
+        "benchdnn's directions and the kinds of graph files are looked up in the table",
+    ),
+    "problem.problem": (
+        {"tools.benchdnn", "tools.benchmark", "tools.graph_files", "tools.native_programs"},
+        "benchdnn's directions; the problems that known defects and tune concern",
+    ),
+    "problem.recipe": (
+        {"tools.benchdnn", "tools.graph_files"},
+        "the Problem of a case without its data, for tune and known defects",
+    ),
+    "problem.geometry": ({"tools.benchdnn"}, "benchdnn's descriptors leave sizes out"),
+    "problem.attributes": ({"tools.graph_files"}, "a graph file's shapes fail with the same words"),
+    "problem.arrays": ({"tools.graph_files"}, "a graph file gives strides, which arrays must have"),
+    "problem.call_spec": (
+        {"tools.graph_files"},
+        "a file's operation is checked before it has data",
+    ),
+    "api.run_op": ({"tools.graph_files"}, "a file's operation is bound before it has data"),
+    "dispatch.bound_call": ({"tools.graph_files"}, "the report names the plan of strided tensors"),
+    "backends.base": ({"tools.graph_files"}, "the type of that plan"),
+    "backends": ({"cli.tune"}, "measuring without a call"),
+    "backends.onednn": (
+        {"cli.tune", "cli.wisdom", "tools.native_programs"},
+        "measuring without a call; programs link with the library in use and know its defects",
+    ),
+    "backends.onednn.wisdom.files": ({"cli.tune", "cli.wisdom"}, "files are read and merged alone"),
+    "dispatch.planner": ({"cli.tune"}, "the reason that plans print, too"),
+}
+
+# Modules of the core without a test file of their name, and the file that tests them.
+TESTED_BY = {
+    "api.conv_transpose": "api/test_gradients.py",
+    "api.convolution": "api/test_gradients.py",
+    "api.info": "backends/onednn/binding/test_library.py",
+    "api.types": "typing_examples.py",
+    "backends.numpy.channelwise": "backends/numpy/test_plan.py",
+    "backends.numpy.gradient": "backends/numpy/test_plan.py",
+    "backends.onednn.binding.engine": "backends/onednn/selection/test_select.py",
+    "backends.onednn.binding.openmp": "api/test_threads.py",
+    "backends.onednn.binding.runtime": "api/test_threads.py",
+    "backends.onednn.binding.search": "backends/onednn/binding/test_library.py",
+    "backends.onednn.execution.casts": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.execution.lowering": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.execution.plan": "backends/onednn/execution/test_packing.py",
+    "backends.onednn.execution.program": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.selection.candidate": "api/test_backward.py",
+    "backends.onednn.selection.descriptors": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.formulations": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.heuristics": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.limits": "test_errors.py",
+    "backends.onednn.selection.rules": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",
+    "dispatch.plan_cache": "api/test_plan.py",
+    "dispatch.planner": "backends/test_base.py",
+    "problem.attributes": "test_errors.py",
+    "problem.call_spec": "api/test_backward.py",
+    "problem.dtypes": "test_errors.py",
+    "problem.formats": "api/test_semantics.py",
+    "problem.geometry": "api/test_semantics.py",
+    "problem.operations": "api/test_run_op.py",
+    "problem.problem": "backends/onednn/selection/test_chunks.py",
+    "problem.recipe": "api/test_semantics.py",
+    "problem.shapes": "api/test_semantics.py",
+}
+
+
+def room(module: str) -> str:
+    return max((r for r in ROOMS if module == r or module.startswith(f"{r}.")), key=len)
 
 
 def modules() -> dict[str, Path]:
@@ -85,18 +168,18 @@ def imported(module: str, path: Path) -> set[str]:
     return targets
 
 
+EDGES = {module: imported(module, path) for module, path in MODULES.items()}
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_flow_downwards(module: str) -> None:
-    for target in imported(module, MODULES[module]):
-        assert rank(target) <= rank(module), f"{module} imports {target}, a higher layer"
+    for target in EDGES[module]:
+        above = ROOMS.index(room(target)) > ROOMS.index(room(module))
+        assert not above, f"{module} imports {target}, of a higher room"
 
 
 def test_nothing_imports_in_a_circle() -> None:
-    edges = {
-        module: imported(module, path) - {"__init__"}
-        for module, path in MODULES.items()
-        if module != "__init__"
-    }
+    edges = {module: targets - {"__init__"} for module, targets in EDGES.items()}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -109,6 +192,51 @@ def test_nothing_imports_in_a_circle() -> None:
 
     for module in edges:
         visit(module, ())
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_backends_are_imported_by_their_faces(face: str) -> None:
+    for module, targets in EDGES.items():
+        if module.startswith((f"{face}.", "tools.", "cli.")) or module == face:
+            continue
+        inside = {target for target in targets if target.startswith(f"{face}.")}
+        # The public face of wisdom is made of the store.
+        allowed = {"backends.onednn.wisdom", "backends.onednn.wisdom.store"}
+        assert not inside - (allowed if module == "wisdom" else set()), module
+
+
+@pytest.mark.parametrize(("one", "other"), [FACES, FACES[::-1]])
+def test_backends_do_not_know_each_other(one: str, other: str) -> None:
+    for module, targets in EDGES.items():
+        if module == one or module.startswith(f"{one}."):
+            assert not {t for t in targets if t == other or t.startswith(f"{other}.")}, module
+
+
+def test_tools_use_public_names() -> None:
+    public = {"__init__", "errors", "wisdom", "tools", "cli"}
+    used = set()
+    for module, targets in EDGES.items():
+        if not module.startswith(("tools", "cli")):
+            continue
+        for target in targets:
+            if target.split(".")[0] in public:
+                continue
+            users, _ = NOT_PUBLIC.get(target, (set(), ""))
+            allowed = {user for user in users if module == user or module.startswith(f"{user}.")}
+            assert allowed, f"{module} imports {target}"
+            used |= {(target, user) for user in allowed}
+    unused = {(target, user) for target, (users, _) in NOT_PUBLIC.items() for user in users} - used
+    assert not unused, "exceptions that nobody needs"
+
+
+def test_cffi_is_imported_by_the_binding_alone() -> None:
+    users = {
+        module
+        for module, path in MODULES.items()
+        for node in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if "cffi" in [getattr(node, "module", ""), *(alias.name for alias in node.names)]
+    }
+    assert {room(module) for module in users} == {"backends.onednn.binding"}
 
 
 @pytest.mark.parametrize(
@@ -124,12 +252,29 @@ def test_c_has_one_door(text: str, home: str) -> None:
 
 
 def test_no_module_is_too_long() -> None:
-    long = {
-        path.relative_to(PACKAGE).as_posix(): lines
-        for path in MODULES.values()
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 400
-    }
-    assert not long
+    paths = [*MODULES.values(), *(ROOT / "tests").rglob("*.py")]
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    assert not {str(path): lines for path, lines in lengths.items() if lines > 400}
+
+
+def test_every_module_of_the_core_has_a_test_file() -> None:
+    for module, path in MODULES.items():
+        if path.name == "__init__.py" or module.split(".")[0] in ("tools", "cli", "__main__"):
+            continue
+        *folders, name = module.split(".")
+        named = Path(*folders, f"test_{name}.py")
+        exists = (ROOT / "tests" / named).is_file()
+        assert exists != (module in TESTED_BY), f"{module}: tests/{named}"
+        if not exists:
+            assert (ROOT / "tests" / TESTED_BY[module]).is_file(), module
+    assert TESTED_BY.keys() <= MODULES.keys()
+
+
+def test_no_test_module_imports_another() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests"):
+                assert node.module.startswith("tests.support"), f"{path} imports {node.module}"
 
 
 def test_import_opens_no_library_and_reads_no_environment() -> None:
@@ -145,10 +290,21 @@ class Watched(dict):
 os.environ = Watched(os.environ)
 import onednn_py
 from onednn_py.backends.onednn.binding import library, runtime, declarations
-assert library._found is None and runtime._runtime is None
+assert library._found is None and runtime._engine is None
 assert declarations.ffi.cache_info().currsize == 0
 if sys.platform == "linux":
     assert "libdnnl" not in open("/proc/self/maps").read()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_import_loads_no_tool() -> None:
+    code = """
+import sys
+import onednn_py
+loaded = [m for m in sys.modules if m.startswith(("onednn_py.tools", "onednn_py.cli"))]
+assert not loaded, loaded
+assert onednn_py.load_graph.__module__ == "onednn_py.tools.graph_files"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

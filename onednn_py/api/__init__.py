@@ -1,6 +1,11 @@
-"""The functions of the package: forward passes, gradients, both gradients at once."""
+"""What users call, one file a family; `FUNCTIONS` has the operations' functions by name."""
 
-from .backward import Gradients, conv_transpose_backward, convolution_backward, joint_task
+from collections.abc import Callable
+from typing import Any
+
+from onednn_py.problem.operations import OPERATIONS
+
+from .backward import Gradients, conv_transpose_backward, convolution_backward
 from .conv_transpose import (
     conv_transpose,
     conv_transpose_backward_data,
@@ -14,6 +19,7 @@ from .convolution import (
 )
 
 __all__ = [
+    "FUNCTIONS",
     "Gradients",
     "conv_transpose",
     "conv_transpose_backward",
@@ -24,5 +30,6 @@ __all__ = [
     "convolution_backward",
     "convolution_backward_data",
     "convolution_backward_weights",
-    "joint_task",
 ]
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in OPERATIONS}

@@ -9,9 +9,23 @@ float16, bfloat16, or float64, which always runs on NumPy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from onednn_py.dispatch.call_cache import Array, Ints, call
+from onednn_py.dispatch.call_cache import call
+
+from .types import (
+    Array,
+    AutoPad,
+    BackendName,
+    ConvTransposeAttributes,
+    ConvTransposeWeightsFormat,
+    DataFormat,
+    FpmathMode,
+    Ints,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "conv_transpose",
@@ -29,14 +43,14 @@ def conv_transpose(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
     out: Array | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Array:
     """Transposed convolution (ConvTranspose).
 
@@ -45,22 +59,13 @@ def conv_transpose(
     src : ndarray, shape (N, *X, I)
     weights : ndarray, shape (*kernel, O/groups, I)
     bias : ndarray, shape (O,), optional
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
     weights_format : {"XOI", "IOX"}
         (*kernel, O/groups, I) or (I, O/groups, *kernel); the documents' (*kernel, O, I/groups)
         and (I/groups, O, *kernel) are recognised too.
     output_padding : int or sequence of int
         Elements added to the end of the result; less than max(stride, dilation).
-    out : ndarray, optional
-        Written and returned; may be a strided view.
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `convolution`.
 
     Returns
     -------
@@ -68,29 +73,10 @@ def conv_transpose(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
     """
-    result: Array = call(
-        "conv_transpose",
-        {"src": src, "weights": weights, "bias": bias},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-            "output_padding": output_padding,
-        },
-        out,
-        backend,
-        fpmath_mode,
-    )
+    result: Array = call("conv_transpose", locals())
     return result
 
 
@@ -102,14 +88,14 @@ def conv_transpose_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
     out: Array | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to src (ConvTransposeBackwardData).
 
@@ -117,23 +103,11 @@ def conv_transpose_backward_data(
     ----------
     diff_dst : ndarray, shape (N, *S, O)
     weights : ndarray, shape (*kernel, O/groups, I)
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
-    weights_format : {"XOI", "IOX"}
-        (*kernel, O/groups, I) or (I, O/groups, *kernel); the documents' (*kernel, O, I/groups)
-        and (I/groups, O, *kernel) are recognised too.
     output_padding : int or sequence of int
         That of the forward pass. Left out, elements at the end of diff_dst that no window
         reaches are tolerated, as native oneDNN does.
-    out : ndarray, optional
-        Written and returned; may be a strided view.
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `conv_transpose`.
 
     Returns
     -------
@@ -141,30 +115,35 @@ def conv_transpose_backward_data(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
     """
-    result: Array = call(
-        "conv_transpose_backward_data",
-        {"diff_dst": diff_dst, "weights": weights},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-            "output_padding": output_padding,
-        },
-        out,
-        backend,
-        fpmath_mode,
-    )
+    result: Array = call("conv_transpose_backward_data", locals())
     return result
+
+
+@overload
+def conv_transpose_backward_weights(
+    src: Array,
+    diff_dst: Array,
+    weights_shape: Sequence[int],
+    *,
+    bias: Literal[False] = False,
+    out: Array | None = None,
+    **attributes: Unpack[ConvTransposeAttributes],
+) -> Array: ...
+
+
+@overload
+def conv_transpose_backward_weights(
+    src: Array,
+    diff_dst: Array,
+    weights_shape: Sequence[int],
+    *,
+    bias: Literal[True],
+    out: Array | Sequence[Array | None] | None = None,
+    **attributes: Unpack[ConvTransposeAttributes],
+) -> tuple[Array, Array]: ...
 
 
 def conv_transpose_backward_weights(
@@ -176,15 +155,15 @@ def conv_transpose_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XOI",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
     bias: bool = False,
     out: Array | Sequence[Array | None] | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Any:
     """Gradient of `conv_transpose` with respect to weights (ConvTransposeBackwardWeights).
 
@@ -193,25 +172,16 @@ def conv_transpose_backward_weights(
     src : ndarray, shape (N, *X, I)
     diff_dst : ndarray, shape (N, *S, O)
     weights_shape : sequence of int
-        Shape of the result in ``weights_format`` order.
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
-    weights_format : {"XOI", "IOX"}
-        (*kernel, O/groups, I) or (I, O/groups, *kernel); the documents' (*kernel, O, I/groups)
-        and (I/groups, O, *kernel) are recognised too.
+        Shape of the result in ``weights_format`` order, in either of the shapes that
+        `conv_transpose` takes.
     output_padding : int or sequence of int
-        That of the forward pass.
+        That of the forward pass, as in `conv_transpose_backward_data`.
     bias : bool
         Whether to return the gradient of the bias too.
     out : ndarray, or pair of ndarray or None, optional
         For diff_weights, or for (diff_weights, diff_bias).
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `conv_transpose`.
 
     Returns
     -------
@@ -219,28 +189,7 @@ def conv_transpose_backward_weights(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
     """
-    return call(
-        "conv_transpose_backward_weights",
-        {"src": src, "diff_dst": diff_dst},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-            "output_padding": output_padding,
-            "weights_shape": weights_shape,
-        },
-        out,
-        backend,
-        fpmath_mode,
-        bias=bias,
-    )
+    return call("conv_transpose_backward_weights", locals())

@@ -9,9 +9,24 @@ float16, bfloat16, or float64, which always runs on NumPy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from onednn_py.dispatch.call_cache import Array, Ints, call
+from onednn_py.dispatch.call_cache import call
+
+from .types import (
+    Array,
+    AutoPad,
+    AutoPadRule,
+    BackendName,
+    ConvolutionAttributes,
+    ConvolutionWeightsFormat,
+    DataFormat,
+    FpmathMode,
+    Ints,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "convolution",
@@ -30,13 +45,13 @@ def convolution(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvolutionWeightsFormat = "XIO",
     out: Array | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Array:
     """Convolution, forward (Convolution).
 
@@ -56,8 +71,10 @@ def convolution(
     out : ndarray, optional
         Written and returned; may be a strided view.
     backend : {"auto", "onednn", "numpy"}, optional
+        Left out: as `use_backend` or the environment variable ``ONEDNN_PY_BACKEND`` says.
     fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+        What float32 tensors may be rounded to before they are multiplied. Left out: as
+        `use_fpmath_mode` says.
 
     Returns
     -------
@@ -70,23 +87,7 @@ def convolution(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    result: Array = call(
-        "convolution",
-        {"src": src, "weights": weights, "bias": bias},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-        },
-        out,
-        backend,
-        fpmath_mode,
-    )
+    result: Array = call("convolution", locals())
     return result
 
 
@@ -99,15 +100,15 @@ def convolution_backward_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvolutionWeightsFormat = "XIO",
     output_padding: Ints = 0,
-    auto_pad_rule: str = "native",
+    auto_pad_rule: AutoPadRule = "native",
     out: Array | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Array:
     """Gradient of `convolution` with respect to src (ConvolutionBackwardData).
 
@@ -118,24 +119,13 @@ def convolution_backward_data(
     dst_shape : sequence of int, optional
         Shape of the result in ``data_format`` order, or its spatial sizes alone. Without it
         they are stride * (X - 1) + (kernel - 1) * dilation + 1 - pads + output_padding.
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
-    weights_format : {"XIO", "OIX"}
-        (*kernel, I/groups, O) or (O, I/groups, *kernel).
     output_padding : int or sequence of int
-        Less than max(stride, dilation); ignored where ``dst_shape`` is given.
+        Elements, less than max(stride, dilation); ignored where ``dst_shape`` is given.
     auto_pad_rule : {"native", "documented"}
         Which side an odd SAME padding favours: oneDNN's implementation, or the formula
         that its documents print and OpenVINO implements, which is the opposite.
-    out : ndarray, optional
-        Written and returned; may be a strided view.
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `convolution`.
 
     Returns
     -------
@@ -143,10 +133,8 @@ def convolution_backward_data(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
 
     Examples
     --------
@@ -156,26 +144,7 @@ def convolution_backward_data(
     >>> onednn_py.convolution_backward_data(diff_dst, weights)[0, :, :, 0].tolist()
     [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
-    result: Array = call(
-        "convolution_backward_data",
-        {"diff_dst": diff_dst, "weights": weights},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-            "output_padding": output_padding,
-            "dst_shape": dst_shape,
-            "auto_pad_rule": auto_pad_rule,
-        },
-        out,
-        backend,
-        fpmath_mode,
-    )
+    result: Array = call("convolution_backward_data", locals())
     return result
 
 
@@ -188,15 +157,15 @@ def convolution_backprop_data(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    filter_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    filter_format: ConvolutionWeightsFormat = "XIO",
     output_padding: Ints = 0,
-    auto_pad_rule: str = "native",
+    auto_pad_rule: AutoPadRule = "native",
     out: Array | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Array:
     """`convolution_backward_data` by its older name and attributes (ConvolutionBackpropData-1).
 
@@ -206,23 +175,10 @@ def convolution_backprop_data(
     filter : ndarray, shape (*kernel, I/groups, O)
     output_shape : sequence of int, optional
         Shape of the result in ``data_format`` order, or its spatial sizes alone.
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
     filter_format : {"XIO", "OIX"}
         (*kernel, I/groups, O) or (O, I/groups, *kernel).
-    output_padding : int or sequence of int
-        Less than max(stride, dilation); ignored where ``output_shape`` is given.
-    auto_pad_rule : {"native", "documented"}
-        As in `convolution_backward_data`.
-    out : ndarray, optional
-        Written and returned; may be a strided view.
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `convolution_backward_data`.
 
     Returns
     -------
@@ -231,32 +187,35 @@ def convolution_backprop_data(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
     """
-    result: Array = call(
-        "convolution_backprop_data",
-        {"output_delta": output_delta, "filter": filter},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "filter_format": filter_format,
-            "output_padding": output_padding,
-            "output_shape": output_shape,
-            "auto_pad_rule": auto_pad_rule,
-        },
-        out,
-        backend,
-        fpmath_mode,
-    )
+    result: Array = call("convolution_backprop_data", locals())
     return result
+
+
+@overload
+def convolution_backward_weights(
+    src: Array,
+    diff_dst: Array,
+    weights_shape: Sequence[int],
+    *,
+    bias: Literal[False] = False,
+    out: Array | None = None,
+    **attributes: Unpack[ConvolutionAttributes],
+) -> Array: ...
+
+
+@overload
+def convolution_backward_weights(
+    src: Array,
+    diff_dst: Array,
+    weights_shape: Sequence[int],
+    *,
+    bias: Literal[True],
+    out: Array | Sequence[Array | None] | None = None,
+    **attributes: Unpack[ConvolutionAttributes],
+) -> tuple[Array, Array]: ...
 
 
 def convolution_backward_weights(
@@ -268,14 +227,14 @@ def convolution_backward_weights(
     pads_begin: Ints = 0,
     pads_end: Ints = 0,
     dilations: Ints = 1,
-    auto_pad: str = "none",
+    auto_pad: AutoPad = "none",
     groups: int = 1,
-    data_format: str = "NXC",
-    weights_format: str = "XIO",
+    data_format: DataFormat = "NXC",
+    weights_format: ConvolutionWeightsFormat = "XIO",
     bias: bool = False,
     out: Array | Sequence[Array | None] | None = None,
-    backend: str | None = None,
-    fpmath_mode: str | None = None,
+    backend: BackendName | None = None,
+    fpmath_mode: FpmathMode | None = None,
 ) -> Any:
     """Gradient of `convolution` with respect to weights (ConvolutionBackwardWeights).
 
@@ -285,21 +244,12 @@ def convolution_backward_weights(
     diff_dst : ndarray, shape (N, *X, O)
     weights_shape : sequence of int
         Shape of the result in ``weights_format`` order.
-    strides, pads_begin, pads_end, dilations : int or sequence of int
-        Elements, one for all spatial axes or one per axis; dilation 1 is a dense kernel.
-    auto_pad : {"none", "valid", "same_upper", "same_lower"}
-        If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
-    groups : int
-    data_format : {"NXC", "NCX"}
-    weights_format : {"XIO", "OIX"}
-        (*kernel, I/groups, O) or (O, I/groups, *kernel).
     bias : bool
         Whether to return the gradient of the bias too.
     out : ndarray, or pair of ndarray or None, optional
         For diff_weights, or for (diff_weights, diff_bias).
-    backend : {"auto", "onednn", "numpy"}, optional
-    fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
-        What float32 tensors may be rounded to before they are multiplied.
+
+    The other keywords are those of `convolution`.
 
     Returns
     -------
@@ -307,27 +257,7 @@ def convolution_backward_weights(
 
     Raises
     ------
-    ShapeError, AttributeValueError, DTypeError
-        Naming what was expected and what came.
-    LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+    ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
+        As `convolution` does.
     """
-    return call(
-        "convolution_backward_weights",
-        {"src": src, "diff_dst": diff_dst},
-        {
-            "strides": strides,
-            "pads_begin": pads_begin,
-            "pads_end": pads_end,
-            "dilations": dilations,
-            "auto_pad": auto_pad,
-            "groups": groups,
-            "data_format": data_format,
-            "weights_format": weights_format,
-            "weights_shape": weights_shape,
-        },
-        out,
-        backend,
-        fpmath_mode,
-        bias=bias,
-    )
+    return call("convolution_backward_weights", locals())

@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TypedDict
 
-import cffi
 import ml_dtypes
 import numpy as np
 
-from onednn_py.backends.onednn.binding.library import library, rejections
-from onednn_py.backends.onednn.selection.capabilities import support
+from onednn_py.backends.onednn import library, rejections, support
 from onednn_py.errors import LibraryNotFoundError
 
 from .threads import get_num_threads
 
-__all__ = ["get_num_threads", "info", "package_version"]
+__all__ = ["Info", "RejectedCandidate", "info", "package_version"]
+
+
+class RejectedCandidate(TypedDict):
+    """A library that was not used, and why."""
+
+    path: str
+    source: str
+    reason: str
+
+
+class Info(TypedDict):
+    """What `info` returns; None stands for what only a library could tell."""
+
+    onednn_py: str
+    python: str
+    numpy: str
+    cffi: str
+    ml_dtypes: str
+    backend: str
+    library: str | None
+    source: str | None
+    version: str | None
+    hash: str | None
+    cpu_isa: str | None
+    runtime: str | None
+    threads: int
+    supports: dict[str, bool] | None
+    error: str | None
+    rejected: list[RejectedCandidate]
 
 
 def package_version() -> str:
@@ -27,7 +54,7 @@ def package_version() -> str:
         return "unknown (not installed)"
 
 
-def info() -> dict[str, Any]:
+def info() -> Info:
     """Return versions, library path, hash, CPU ISA, threading runtime, threads, rejections.
 
     Returns
@@ -53,7 +80,7 @@ def info() -> dict[str, Any]:
         "onednn_py": package_version(),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "cffi": cffi.__version__,
+        "cffi": version("cffi"),
         "ml_dtypes": ml_dtypes.__version__,
         "backend": "onednn" if found else "numpy",
         "library": found.path if found else None,
@@ -65,5 +92,7 @@ def info() -> dict[str, Any]:
         "threads": get_num_threads(),
         "supports": support(found) if found else None,
         "error": error,
-        "rejected": [rejection._asdict() for rejection in rejections()],
+        "rejected": [
+            {"path": one.path, "source": one.source, "reason": one.reason} for one in rejections()
+        ],
     }

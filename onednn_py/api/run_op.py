@@ -2,87 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onednn_py import api as ops
 from onednn_py.errors import AttributeValueError
+from onednn_py.problem.attributes import ATTRIBUTES, documented_attributes
+from onednn_py.problem.operations import DOCUMENTED, Operation
 
-__all__ = ["KINDS", "Kind", "bind", "run_op"]
+from . import FUNCTIONS
+from .types import BackendName
 
-REQUIRED = ("strides", "pads_begin", "pads_end", "dilations")
-OPTIONAL = ("auto_pad", "groups", "data_format")
+__all__ = ["bind", "run_op"]
 
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A documented operation.
-
-    Attributes
-    ----------
-    function : callable
-    inputs : tuple of str
-        Names in index order.
-    optional_inputs : int
-        How many at the end may be left out.
-    attributes : tuple of str
-        Optional attributes besides those that all operations share.
-    shape : str or None
-        Name of the result's shape, an input or an attribute; the input wins.
-    """
-
-    function: Callable[..., Any]
-    inputs: tuple[str, ...]
-    optional_inputs: int
-    attributes: tuple[str, ...]
-    shape: str | None = None
-
-    @property
-    def accepted(self) -> tuple[str, ...]:
-        return (*REQUIRED, *OPTIONAL, *self.attributes)
-
-
-_FORWARD = ("src", "weights", "bias")
-
-KINDS: dict[str, Kind] = {
-    "Convolution": Kind(ops.convolution, _FORWARD, 1, ("weights_format",)),
-    "ConvolutionBackwardData": Kind(
-        ops.convolution_backward_data,
-        ("diff_dst", "weights", "dst_shape"),
-        1,
-        ("weights_format", "output_padding", "dst_shape"),
-        "dst_shape",
-    ),
-    "ConvolutionBackpropData": Kind(
-        ops.convolution_backprop_data,
-        ("output_delta", "filter", "output_shape"),
-        1,
-        ("filter_format", "output_padding", "output_shape"),
-        "output_shape",
-    ),
-    "ConvolutionBackwardWeights": Kind(
-        ops.convolution_backward_weights,
-        ("src", "diff_dst", "weights_shape"),
-        1,
-        ("weights_format", "weights_shape"),
-        "weights_shape",
-    ),
-    "ConvTranspose": Kind(ops.conv_transpose, _FORWARD, 1, ("weights_format", "output_padding")),
-    "ConvTransposeBackwardData": Kind(
-        ops.conv_transpose_backward_data,
-        ("diff_dst", "weights"),
-        0,
-        ("weights_format", "output_padding"),
-    ),
-    "ConvTransposeBackwardWeights": Kind(
-        ops.conv_transpose_backward_weights,
-        ("src", "diff_dst", "weights_shape"),
-        1,
-        ("weights_format", "output_padding", "weights_shape"),
-        "weights_shape",
-    ),
-}
+# The documents also give this name with its version.
+_VERSIONED = {"ConvolutionBackpropData-1": "ConvolutionBackpropData"}
 
 
 def run_op(
@@ -91,7 +24,7 @@ def run_op(
     attributes: Mapping[str, Any],
     *,
     out: Any = None,
-    backend: str | None = None,
+    backend: BackendName | None = None,
 ) -> Any:
     """Run an operation by its documented name, inputs by index, attributes by name.
 
@@ -134,12 +67,12 @@ def run_op(
     [1.0, 2.0, 1.0]
     """
     operation, arguments = bind(kind, inputs, attributes)
-    return operation.function(**arguments, out=out, backend=backend)
+    return FUNCTIONS[operation.name](**arguments, out=out, backend=backend)
 
 
 def bind(
     kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]
-) -> tuple[Kind, dict[str, Any]]:
+) -> tuple[Operation, dict[str, Any]]:
     """Return a documented operation and the arguments of its function, by name.
 
     Raises
@@ -147,54 +80,60 @@ def bind(
     AttributeValueError
         As `run_op` does; the function itself checks the values.
     """
-    if kind == "ConvolutionBackpropData-1":
-        kind = "ConvolutionBackpropData"
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise AttributeValueError(f"run_op: kind: expected one of {', '.join(KINDS)}; got {kind!r}")
-    operation = KINDS[kind]
-    arguments = _checked(kind, operation, attributes)
-    tensors = _named_inputs(kind, operation, inputs)
-    if operation.shape:
-        given = tensors.pop(operation.shape, None)
-        attribute = arguments.pop(operation.shape, None)
-        tensors[operation.shape] = attribute if given is None else given
-        if tensors[operation.shape] is None and operation.shape == "weights_shape":
+    operation = DOCUMENTED.get(_VERSIONED.get(kind, kind)) if isinstance(kind, str) else None
+    if operation is None:
+        listed = ", ".join(DOCUMENTED)
+        raise AttributeValueError(f"run_op: kind: expected one of {listed}; got {kind!r}")
+    checked = _checked_attributes(operation, attributes)
+    arguments = _named_inputs(operation, inputs)
+    shape = operation.shape_argument
+    if shape:
+        attribute = checked.pop(shape, None)
+        if arguments.get(shape) is None:
+            arguments[shape] = attribute
+        if arguments[shape] is None and operation.requires_shape:
             raise AttributeValueError(
-                f"{kind}: weights_shape is required, as input 2 or as an attribute"
+                f"{operation.documented}: {shape} is required, as input"
+                f" {operation.documented_inputs.index(shape)} or as an attribute"
             )
-    return operation, {**tensors, **arguments}
+    return operation, {**arguments, **checked}
 
 
-def _checked(kind: str, operation: Kind, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_attributes(operation: Operation, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    kind, accepted = operation.documented, documented_attributes(operation)
     if not isinstance(attributes, Mapping):
         raise AttributeValueError(
             f"{kind}: attributes: expected a mapping, got {type(attributes).__qualname__}"
         )
-    unknown = [name for name in attributes if name not in operation.accepted]
+    unknown = [name for name in attributes if name not in accepted]
     if unknown:
         raise AttributeValueError(
-            f"{kind}: unknown attribute {unknown[0]!r}; accepted are"
-            f" {', '.join(operation.accepted)}"
+            f"{kind}: unknown attribute {unknown[0]!r}; accepted are {', '.join(accepted)}"
         )
     auto_pad = attributes.get("auto_pad")
     padded = isinstance(auto_pad, str) and auto_pad.lower() != "none"
-    required = [name for name in REQUIRED if not (padded and name.startswith("pads"))]
+    required = [
+        name
+        for name, rule in ATTRIBUTES.items()
+        if rule.required and not (padded and name.startswith("pads"))
+    ]
     missing = [name for name in required if attributes.get(name) is None]
     if missing:
         raise AttributeValueError(f"{kind}: required attribute missing: {', '.join(missing)}")
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _named_inputs(kind: str, operation: Kind, inputs: Sequence[Any]) -> dict[str, Any]:
+def _named_inputs(operation: Operation, inputs: Sequence[Any]) -> dict[str, Any]:
+    kind, names = operation.documented, operation.documented_inputs
     if not isinstance(inputs, (tuple, list)):
         raise AttributeValueError(
             f"{kind}: inputs: expected a list of arrays, got {type(inputs).__qualname__}"
         )
-    most = len(operation.inputs)
+    most = len(names)
     least = most - operation.optional_inputs
     if not least <= len(inputs) <= most:
         expected = str(most) if least == most else f"{least} or {most}"
         raise AttributeValueError(
-            f"{kind}: expected {expected} inputs ({', '.join(operation.inputs)}), got {len(inputs)}"
+            f"{kind}: expected {expected} inputs ({', '.join(names)}), got {len(inputs)}"
         )
-    return dict(zip(operation.inputs, inputs, strict=False))
+    return dict(zip(names, inputs, strict=False))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from onednn_py.backends.onednn.binding.library import library
-from onednn_py.backends.onednn.binding.runtime import gives_threads_back, threads
+from onednn_py.backends.onednn import apply_threads, library, reset_threads
 from onednn_py.config import checked_threads, set_threads, use_threads
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system import blas_threads as blas
@@ -22,7 +21,7 @@ def get_num_threads() -> int:
     and with a library that was built without threads.
     """
     try:
-        return threads(library())
+        return apply_threads(library())
     except LibraryNotFoundError:
         return parallel.current_threads()
 
@@ -83,5 +82,4 @@ def num_threads(number: int) -> Iterator[None]:
         with use_threads(checked), blas.limited(checked):
             yield
     finally:
-        if gives_threads_back():
-            threads(library())
+        reset_threads()

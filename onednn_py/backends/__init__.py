@@ -1,1 +1,28 @@
-"""What computes problems: oneDNN, and NumPy where no oneDNN library can be used."""
+"""What computes problems: oneDNN, and NumPy where no oneDNN library can be used.
+
+`BACKENDS` holds them by name, in the order in which ``"auto"`` tries them; `register` adds one.
+"""
+
+from onednn_py.config import accept_backend
+
+from .base import Backend
+from .numpy import NumPyBackend
+from .onednn import OneDNNBackend
+
+__all__ = ["BACKENDS", "FALLBACK", "ONEDNN", "register"]
+
+BACKENDS: dict[str, Backend] = {}
+
+
+def register(backend: Backend) -> None:
+    """Let calls choose a backend by its name."""
+    BACKENDS[backend.name] = backend
+    accept_backend(backend.name)
+
+
+# What computes the problems that other backends do not support, and judges their results.
+FALLBACK = NumPyBackend()
+ONEDNN = OneDNNBackend(reference=FALLBACK)
+
+register(ONEDNN)
+register(FALLBACK)

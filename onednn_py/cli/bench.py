@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from onednn_py.api.info import get_num_threads, info
+from onednn_py import get_num_threads, info
 from onednn_py.config import EFFORTS
 from onednn_py.errors import AttributeValueError
 from onednn_py.tools.benchdnn import parse_descriptor
@@ -163,7 +163,7 @@ def _cases(arguments: argparse.Namespace, screen: Screen) -> list[Case]:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    facts = info()
+    facts: Mapping[str, Any] = info()
     names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa")
     return {
         **{name: facts[name] for name in names},

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import onednn_py
-from onednn_py.config import BACKENDS, current_backend
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.config import BACKENDS, backend_setting
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.demo import training
 from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
@@ -101,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     network = Network(DTYPES[arguments.dtype], arguments.seed)
     # A call takes a tenth of a millisecond, too little to share among threads; where two thread
     # pools or other programs compete for the cores, threads make it many times slower.
-    with onednn_py.num_threads(1), onednn_py.use_backend(current_backend(arguments.backend)):
+    backend: Any = backend_setting.current(arguments.backend)
+    with onednn_py.num_threads(1), onednn_py.use_backend(backend):
         implementations = training.implementations(network)
         epochs = _train(network, digits, arguments, console, say)
         seconds_per_epoch = None

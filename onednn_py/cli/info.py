@@ -24,15 +24,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(facts, indent=2))
         return 0
-    rejected = facts.pop("rejected")
-    error = facts.pop("error")
-    width = max(map(len, facts))
-    for name, value in facts.items():
+    shown = {name: value for name, value in facts.items() if name not in ("rejected", "error")}
+    width = max(map(len, shown))
+    for name, value in shown.items():
         print(f"{name:{width}}  {_text(value)}")
-    for rejection in rejected:
+    for rejection in facts["rejected"]:
         print(f"rejected  {rejection['path']} ({rejection['source']}): {rejection['reason']}")
-    if error:
-        print(error)
+    if facts["error"]:
+        print(facts["error"])
     return 0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from onednn_py.config import BACKENDS
 from onednn_py.errors import AttributeValueError, GraphFileError
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.graph_files import (
     COMPARABLE,
     GraphOperation,

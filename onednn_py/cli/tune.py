@@ -12,23 +12,16 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from onednn_py import wisdom
-from onednn_py.api.threads import num_threads
-from onednn_py.backends.onednn.autotune import DEFAULT_BUDGET, described
-from onednn_py.backends.onednn.binding.runtime import runtime
-from onednn_py.dispatch.planner import (
-    NO_IMPLEMENTATION,
-    known,
-    machine_here,
-    measure_problem,
-    unfit,
-)
+from onednn_py import num_threads, wisdom
+from onednn_py.backends import ONEDNN
+from onednn_py.backends.onednn import DEFAULT_BUDGET, library, machine_here, recall
+from onednn_py.backends.onednn.wisdom.files import read
+from onednn_py.dispatch.planner import NO_IMPLEMENTATION
 from onednn_py.errors import AttributeValueError, OneDNNError
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchmark.case_fields import case_fields
 from onednn_py.tools.benchmark.report import CaseColumn, counted
 from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, default_problems
-from onednn_py.wisdom.files import read
 
 from .outputs import check_writable, write_json
 from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
@@ -134,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not cases:
         raise AttributeValueError("no problem to measure")
     check_writable((arguments.json,))
-    runtime()
+    library()
     outcomes: list[Outcome] = []
     with nullcontext() if arguments.threads is None else num_threads(arguments.threads):
         path = _checked_output(arguments.output)
@@ -203,21 +196,21 @@ def _tune(
 
 def _tune_case(case: Case, budget: float, *, again: bool) -> Outcome:
     problem = case.problem()
-    if reason := unfit(problem):
+    if reason := ONEDNN.supports(problem):
         return Outcome(case, NUMPY, reason)
-    if not again and (found := known(problem)):
+    if not again and (found := recall(problem)):
         choice, entry = found
         times = (entry.heuristic_microseconds, entry.microseconds)
-        return Outcome(case, KNOWN, described(choice), *times)
+        return Outcome(case, KNOWN, str(choice), *times)
     try:
-        measured = measure_problem(problem, budget)
+        measured = ONEDNN.measure(problem, budget)
     except OneDNNError as error:
         if error.status == "unimplemented":
             return Outcome(case, NUMPY, NO_IMPLEMENTATION)
         return Outcome(case, FAILED, str(error))
     except MemoryError as error:
         return Outcome(case, FAILED, f"not enough memory: {error}")
-    detail = described(measured.plan.choice)
+    detail = str(measured.plan.choice)
     times = (measured.heuristic_microseconds, measured.microseconds)
     return Outcome(case, MEASURED, detail, *times, measured.timings)
 

@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _verify(
-    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: dict[str, Any]
+    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: Mapping[str, Any]
 ) -> int:
     command = _command(arguments)
     verifier = Verifier(_compared(arguments), seed=arguments.seed, max_flops=arguments.max_flops)
@@ -197,7 +197,7 @@ def _verify(
 
 
 def _report_errors(
-    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: dict[str, Any]
+    arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: Mapping[str, Any]
 ) -> int:
     compare, command = _compared(arguments), _command(arguments)
     native = native_runner(compare)
@@ -236,6 +236,6 @@ def _report_errors(
     return 1 if counts["failed"] or not measurements else 0
 
 
-def _heading(arguments: argparse.Namespace, facts: dict[str, Any]) -> dict[str, Any]:
+def _heading(arguments: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, Any]:
     names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa", "threads")
     return {"seed": arguments.seed, **{name: facts[name] for name in names}}

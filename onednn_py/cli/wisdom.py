@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from onednn_py import wisdom
-from onednn_py.dispatch.planner import machine_here
+from onednn_py.backends.onednn import machine_here
+from onednn_py.backends.onednn.wisdom.files import Contents, merge_into, read
 from onednn_py.errors import AttributeValueError, OneDNNPyError
 from onednn_py.tools.benchmark.report import aligned, counted
 from onednn_py.wisdom import Entry, Machine
-from onednn_py.wisdom.files import Contents, merge_into, read
 
 __all__ = ["add_parser", "run"]
 

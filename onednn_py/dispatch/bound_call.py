@@ -1,60 +1,47 @@
-"""Calls: bind a call's arrays to its plan, results included, with as little work as possible.
+"""Calls on arrays: the general way, and the short way of a call that is known.
 
-A Task is a call without its memory. The first call of a kind goes the long way, where
-every array may be copied, checked for overlaps or computed elsewhere. If nothing of that was
-needed it leaves a Bound behind: from then on the same kind of call compares layouts,
-takes addresses, and executes.
+`run` takes any arrays: it copies what a plan cannot read, checks outputs for overlaps, and copies
+results where they are wanted. A `BoundCall` is left with what changes from call to call: it takes
+the arrays' addresses and executes.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.backends.onednn.execution.plan import NativePlan
-from onednn_py.config import (
-    BACKENDS,
-    EFFORTS,
-    FPMATH_MODES,
-    current_backend,
-    current_effort,
-    current_fpmath_mode,
-)
+from onednn_py.backends.base import Plan
+from onednn_py.config import backend_setting, effort_setting, fpmath_mode_setting
 from onednn_py.errors import AttributeValueError, DTypeError
 from onednn_py.problem.arrays import (
-    DTYPES,
     TensorSpec,
     checked_output,
     element_strides,
     readable,
     share_memory,
 )
-from onednn_py.problem.formats import TensorView, dense_strides
-from onednn_py.problem.problem import Direction
-from onednn_py.problem.recipe import Recipe
+from onednn_py.problem.call_spec import CallSpec
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.formats import TensorView
 from onednn_py.system.memory_pool import pool
 
-from .planner import Job, native_state, plan_cache, plan_jobs
+from .planner import plan_cache, plan_call, prepared_backend
 
-__all__ = ["Bound", "Settings", "Task", "run", "settings"]
+__all__ = ["BoundCall", "Settings", "call_plan", "run", "settings"]
 
 Array = npt.NDArray[Any]
 
 ndarray, may_share_memory = np.ndarray, np.may_share_memory
-Strides = Mapping[str, tuple[int, ...]]
 Pick = Callable[[Sequence[Array]], Sequence[Array]]
 
-# How often a kind of call uses its plan before the cache hears of it: the cache's lock and
+# How often a bound call uses its plan before the cache hears of it: the cache's lock and
 # its order take a microsecond.
-USES_UNTOLD = 64
+USES_PER_CACHE_HIT = 64
 
 # What NumPy's flags say of an array that oneDNN and this module take as it is.
 _DENSE_ALIGNED_WRITEABLE = 0x1 | 0x100 | 0x400
@@ -68,98 +55,34 @@ class Settings(NamedTuple):
     fpmath_mode: str
 
 
-_SETTINGS = {names: Settings(*names) for names in product(BACKENDS, EFFORTS, FPMATH_MODES)}
+# The same object for the same settings, which saves making and comparing them.
+_settings: dict[tuple[str, str, str], Settings] = {}
 
 
 def settings(
     backend: str | None = None, fpmath_mode: str | None = None, effort: str | None = None
 ) -> Settings:
     """Return the settings of a call, those of the context where it gives none itself."""
-    return _SETTINGS[
-        current_backend(backend), current_effort(effort), current_fpmath_mode(fpmath_mode)
-    ]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A call without its memory.
-
-    Attributes
-    ----------
-    operation : str
-        For messages.
-    dtype : str
-    inputs, results : dict
-        How each tensor, by the call's name of it, is seen in canonical order.
-    jobs : callable
-        From the tensors' strides and an fpmath mode to the problems.
-    outs : callable
-        From the caller's ``out`` to one entry a result, None for a new array.
-    returned : callable
-        From the results, in their order, to what the caller gets.
-    """
-
-    operation: str
-    dtype: str
-    inputs: dict[str, TensorView]
-    results: dict[str, TensorView]
-    jobs: Callable[[Strides, str], tuple[Job, ...]]
-    outs: Callable[[Any], list[Any]]
-    returned: Callable[[Sequence[Array]], Any]
-
-    @staticmethod
-    def of(recipe: Recipe) -> Task:
-        """Return the task of a single operation; its tensors are named by their roles."""
-        operation = recipe.operation
-        names = [operation.result_role]
-        if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in recipe.views:
-            names.append("bias")
-        return Task(
-            operation.name,
-            recipe.dtype,
-            {
-                role: recipe.views[role]
-                for role in operation.tensors.values()
-                if role in recipe.views and role not in names
-            },
-            {role: recipe.views[role] for role in names},
-            lambda strides, mode: (Job(recipe.problem(strides, mode)),),
-            partial(_outs, operation.name, [_label(name) for name in names]),
-            _only if len(names) == 1 else tuple,
-        )
-
-
-def _only(results: Sequence[Array]) -> Array:
-    return results[0]
-
-
-def _label(name: str) -> str:
-    """Name of a result as the caller knows it."""
-    return name if name.startswith("diff_") or name == "dst" else f"diff_{name}"
-
-
-def _outs(operation: str, labels: Sequence[str], out: Any) -> list[Any]:
-    if len(labels) > 1 and isinstance(out, (tuple, list)):
-        if len(out) != len(labels):
-            raise AttributeValueError(
-                f"{operation}: out: expected ({', '.join(labels)}), got {len(out)} entries"
-            )
-        return list(out)
-    return [out] + [None] * (len(labels) - 1)
+    key = (
+        backend_setting.current(backend),
+        effort_setting.current(effort),
+        fpmath_mode_setting.current(fpmath_mode),
+    )
+    return _settings.get(key) or _settings.setdefault(key, Settings(*key))
 
 
 def run(
-    task: Task,
+    spec: CallSpec,
     tensors: Mapping[str, Array],
     outs: Sequence[Any],
     chosen: Settings,
     execute: Callable[[Mapping[str, Array]], None] | None = None,
 ) -> list[Array]:
-    """Compute a call the long way: any array that is a tensor, any output that can be written.
+    """Compute a call on any arrays that are tensors, into any outputs that can be written.
 
     Parameters
     ----------
-    task : Task
+    spec : CallSpec
     tensors : mapping
         The caller's input arrays by name.
     outs : sequence
@@ -171,29 +94,30 @@ def run(
     for name, tensor in tensors.items():
         if isinstance(tensor, TensorSpec):
             raise DTypeError(
-                f"{task.operation}: {name}: a TensorSpec has no data; only plan takes it"
+                f"{spec.operation}: {name}: a TensorSpec has no data; only plan takes it"
             )
     dense = execute is not None
-    results = _results(task, tensors, outs, dense)
-    views = {**task.inputs, **task.results}
+    results = _results(spec, tensors, outs, dense)
+    given = {**tensors, **{name: result.computed for name, result in results.items()}}
     canonical: dict[str, Array] = {}
     strides: dict[str, tuple[int, ...]] = {}
-    for name, view in views.items():
-        if name in results:
-            array = results[name].computed
-        elif name in tensors:
-            array = tensors[name]
-        else:
-            continue
-        array, strides[name] = readable(np.ascontiguousarray(array) if dense else array)
-        canonical[name] = view.canonical(array)
+    for name, view in {**spec.inputs, **spec.results}.items():
+        if name in given:
+            array = np.ascontiguousarray(given[name]) if dense else given[name]
+            array, strides[name] = readable(array)
+            canonical[name] = view.canonical(array)
     if execute is None:
-        jobs = task.jobs(strides, chosen.fpmath_mode)
-        execute = plan_jobs(jobs, chosen.backend, chosen.effort).execute
+        execute = call_plan(spec, strides, chosen).execute
     execute(canonical)
     for result in results.values():
         result.finish()
     return [result.returned for result in results.values()]
+
+
+def call_plan(spec: CallSpec, strides: Mapping[str, tuple[int, ...]], chosen: Settings) -> Plan:
+    """Return the plan of a call on tensors of these strides, building it if needed."""
+    sub_problems = spec.sub_problems(strides, chosen.fpmath_mode)
+    return plan_call(sub_problems, *prepared_backend(chosen.backend), chosen.effort)
 
 
 class _Result:
@@ -218,68 +142,69 @@ class _Result:
 
 
 def _results(
-    task: Task, tensors: Mapping[str, Array], outs: Sequence[Any], dense: bool
+    spec: CallSpec, tensors: Mapping[str, Array], outs: Sequence[Any], dense: bool
 ) -> dict[str, _Result]:
-    """Results by name, in the order in which they are returned."""
+    """Return results by name, in the order in which they are returned."""
     results: dict[str, _Result] = {}
     inputs = list(tensors.values())
-    for (name, view), wanted in zip(task.results.items(), outs, strict=True):
-        if wanted is not None:
-            where = f"{task.operation}: out ({_label(name)})"
-            wanted = checked_output(where, wanted, view.shape, task.dtype)
+    for (name, view), out in zip(spec.results.items(), outs, strict=True):
+        if out is not None:
+            where = f"{spec.operation}: out ({spec.label(name)})"
+            out = checked_output(where, out, view.shape, spec.dtype)
             for other in results.values():
-                if share_memory(wanted, other.returned):
+                if share_memory(out, other.returned):
                     raise AttributeValueError(f"{where}: shares memory with the other output")
-        results[name] = _Result(view, task.dtype, wanted, inputs, dense)
+        results[name] = _Result(view, spec.dtype, out, inputs, dense)
     return results
 
 
-def _nothing() -> None:
+def _no_plan() -> None:
     return None
 
 
-class Bound:
-    """A kind of call: shapes, strides and types are known, only addresses are left to bind.
+class BoundCall:
+    """A call whose shapes, strides and types are known, so that only addresses are left to bind.
 
     Parameters
     ----------
-    task : Task
+    spec : CallSpec
     strides : mapping
-        Of the inputs, in elements, as `element_strides` gives them.
-    mode : str
-        The fpmath mode.
+        Of the inputs, in elements; inputs that it does not have, and results, are dense.
+    fpmath_mode : str
     """
 
-    def __init__(self, task: Task, strides: Strides, mode: str) -> None:
-        self.task = task
-        self._dtype = DTYPES[task.dtype]
-        results = {name: dense_strides(view.shape) for name, view in task.results.items()}
-        self.jobs = task.jobs({**strides, **results}, mode)
-        self._shapes = [view.shape for view in task.results.values()]
+    def __init__(
+        self, spec: CallSpec, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str
+    ) -> None:
+        self.spec = spec
+        self.sub_problems = spec.sub_problems(strides, fpmath_mode)
+        self._dtype = DTYPES[spec.dtype]
+        self._shapes = [view.shape for view in spec.results.values()]
         self._makers = [pool.maker(shape, self._dtype) for shape in self._shapes]
-        self._names = (*task.inputs, *task.results)
-        self._views = (*task.inputs.values(), *task.results.values())
+        self._names = (*spec.inputs, *spec.results)
+        self._views = (*spec.inputs.values(), *spec.results.values())
         # In one tuple, so that threads never see parts of two.
-        self._known: tuple[Any, Callable[[], Any], Pick] = (None, _nothing, tuple)
+        self._known: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
         self._uses = 0
         self._apart: tuple[Pick, list[Any]] = (tuple, [])
 
-    def plan(self, chosen: Settings) -> tuple[Any, Pick]:
-        """Return the plan of this kind of call, and what picks its operands from the tensors.
+    def plan(self, chosen: Settings) -> tuple[Plan, Pick]:
+        """Return the plan, and what picks its operands from the tensors.
 
-        The last one is held weakly: the cache alone decides how long plans live, and is
+        The last plan is held weakly: the cache alone decides how long plans live, and is
         told now and then that this one is in use.
         """
-        state = (chosen, native_state(chosen.backend))
+        backend, prepared = prepared_backend(chosen.backend)
+        state = (chosen, backend, prepared)
         known, reference, pick = self._known
         self._uses += 1
-        if known == state and self._uses % USES_UNTOLD:
+        if known == state and self._uses % USES_PER_CACHE_HIT:
             plan = reference()
             if plan is not None:
                 plan_cache.count_hit()
                 return plan, pick
-        plan = plan_jobs(self.jobs, chosen.backend, chosen.effort)
-        operands = plan.operands if isinstance(plan, NativePlan) else self._names
+        plan = plan_call(self.sub_problems, backend, prepared, chosen.effort)
+        operands = plan.operands or self._names
         pick = itemgetter(*(self._names.index(name) for name in operands))
         self._known = (state, weakref.ref(plan), pick)
         return plan, pick
@@ -313,12 +238,12 @@ class Bound:
         ----------
         chosen : Settings
         tensors : sequence of ndarray
-            Inputs and results of the kind that is bound, which overlap nowhere.
+            Inputs and results as they were bound, which overlap nowhere.
         """
         plan, pick = self.plan(chosen)
         self.run(plan, pick, tensors)
 
-    def run_into(self, plan: Any, pick: Pick, tensors: Sequence[Any]) -> bool:
+    def run_into(self, plan: Plan, pick: Pick, tensors: Sequence[Any]) -> bool:
         """Run a plan into the last of ``tensors``, the only result; False if that cannot be.
 
         Whether tensors overlap follows from their addresses alone, since their layouts are
@@ -335,15 +260,15 @@ class Bound:
             return False
         pointers = plan.pointers(pick(tensors))
         # Another plan may take its operands in another order.
-        placed = (pick, pointers)
-        if placed != self._apart:
+        apart = (pick, pointers)
+        if apart != self._apart:
             if any(may_share_memory(out, other) for other in tensors[:-1]):
                 return False
-            self._apart = placed
+            self._apart = apart
         plan.run(pointers)
         return True
 
-    def run(self, plan: Any, pick: Pick, tensors: Sequence[Array]) -> None:
+    def run(self, plan: Plan, pick: Pick, tensors: Sequence[Array]) -> None:
         """Run a plan that `plan` returned."""
         if plan.needs_arrays:
             canonical = map(TensorView.canonical, self._views, tensors)

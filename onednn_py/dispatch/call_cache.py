@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onednn_py.problem.arrays import element_strides
+from onednn_py.problem.call_spec import CallSpec, call_spec
 from onednn_py.problem.operations import OPERATIONS
-from onednn_py.problem.recipe import recipe
+from onednn_py.system.forks import in_forked_child
 
-from .bound_call import Bound, Task, run, settings
+from .bound_call import BoundCall, run, settings
 
-__all__ = ["Array", "Ints", "call", "forget_kinds", "run_task"]
+__all__ = ["call", "forget_calls"]
 
 Array = npt.NDArray[Any]
-Ints = int | Sequence[int]
 
-# Kinds of calls whose meaning is kept; each is a few kilobytes.
-MOST_KINDS = 1024
+# Calls whose meaning is kept; each is a few kilobytes.
+MOST_CALLS = 1024
 
-_kinds: dict[Any, Bound] = {}
-# What all arguments but the tensors say, types included, and the one object that stands for it:
-# comparing that takes no time.
-_meanings: dict[Any, object] = {}
-# The same by the identities of arguments that never change. They are kept here, so that nothing
-# else can get their identities.
-_said: dict[tuple[int, ...], tuple[tuple[Any, ...], object]] = {}
+_calls: dict[Any, BoundCall] = {}
 _lock = threading.Lock()
+
+# How many of a function's first arguments are tensors.
+_TENSORS = {name: len(operation.tensors) for name, operation in OPERATIONS.items()}
 
 ndarray = np.ndarray
 
@@ -40,174 +35,115 @@ ndarray = np.ndarray
 _CONSTANT = frozenset(
     (int, bool, str, type(None), *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
 )
+_LISTS = (tuple, list, frozenset)
 
 
-def call(
-    name: str,
-    tensors: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-    out: Any,
-    backend: str | None,
-    fpmath_mode: str | None,
-    *,
-    bias: bool = False,
-) -> Any:
-    """Compute one operation: `Task` made by `recipe`, arrays by the caller's names."""
-
-    def task() -> tuple[Task, Mapping[str, Any]]:
-        made = Task.of(recipe(name, tensors, arguments, bias=bias))
-        roles = OPERATIONS[name].tensors
-        return made, {roles[name]: array for name, array in tensors.items() if array is not None}
-
-    return run_task(name, task, tensors, (bias, arguments), out, backend, fpmath_mode)
-
-
-def run_task(
-    name: str,
-    make: Callable[[], tuple[Task, Mapping[str, Any]]],
-    tensors: Mapping[str, Any],
-    arguments: tuple[Any, Mapping[str, Any]],
-    out: Any,
-    backend: str | None,
-    fpmath_mode: str | None,
-) -> Any:
-    """Compute a call, by what is known of its kind if there was one like it before.
+def call(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Compute a call, by what is known of its arguments if there was an equal call before.
 
     Parameters
     ----------
     name : str
-    make : callable
-        Checks the arguments; returns the task and its inputs by the task's names.
-    tensors : mapping
-        The caller's tensors.
-    arguments : (flag, mapping)
-        All else that decides what is computed.
-    out : array, sequence of arrays, or None
-    backend, fpmath_mode : str or None
+        Of the function, a key of `OPERATIONS`.
+    arguments : mapping
+        All arguments of the function in the order of its signature: tensors, attributes, and
+        ``out``, ``backend`` and ``fpmath_mode`` last.
     """
+    *values, out, backend, fpmath_mode = arguments.values()
     chosen = settings(backend, fpmath_mode)
-    flag, mapping = arguments
-    said = (name, chosen.fpmath_mode, flag, *mapping.values())
-    kind = _kind(_meaning(said), tensors)
-    bound = _kinds.get(kind)
+    count = _TENSORS[name]
+    key = _key(name, chosen.fpmath_mode, values, count)
+    try:
+        bound = _calls.get(key)
+    except TypeError:  # an attribute without a hash
+        bound = key = None
     if bound is None:
-        task, named = make()
-        results = run(task, named, task.outs(out), chosen)
-        _remember(said, tensors, task, named, chosen.fpmath_mode)
-        return task.returned(results)
-    task = bound.task
-    arrays = [array for array in tensors.values() if array is not None]
+        described = dict(zip(arguments, values))  # noqa: B905 - without the last three
+        spec = call_spec(name, described)
+        tensors = _tensors(spec, values[:count])
+        results = run(spec, tensors, spec.outs(out), chosen)
+        _remember(key, values[count:], spec, tensors, chosen.fpmath_mode)
+        return spec.returned(results)
+    spec = bound.spec
+    arrays = [array for array in values[:count] if array is not None]
     if out is None:
         outs = bound.new_results()
     else:
-        outs = task.outs(out)
+        outs = spec.outs(out)
         if not bound.takes(arrays, outs):
-            named = dict(zip(task.inputs, arrays, strict=True))
-            return task.returned(run(task, named, outs, chosen))
+            tensors = dict(zip(spec.inputs, arrays, strict=True))
+            return spec.returned(run(spec, tensors, outs, chosen))
     bound.execute(chosen, arrays + outs)
-    return task.returned(outs)
+    return spec.returned(outs)
 
 
-def forget_kinds() -> None:
+def forget_calls() -> None:
     """Drop what is known of calls."""
     with _lock:
-        _kinds.clear()
-        _meanings.clear()
-        _said.clear()
+        _calls.clear()
 
 
-def _meaning(said: tuple[Any, ...]) -> object | None:
-    """Return the object that stands for these arguments, None if no call with them is known."""
-    known = _said.get(tuple(map(id, said)))
-    if known is not None:
-        return known[1]
-    key = _by_value(said)
-    meaning = None if key is None else _meanings.get(key)
-    if meaning is not None:
-        _note(said, meaning)
-    return meaning
+def _tensors(spec: CallSpec, values: Sequence[Any]) -> dict[str, Array]:
+    """Return the tensors that are given, by the call's names of them."""
+    given = [array for array in values if array is not None]
+    return dict(zip(spec.inputs, given, strict=True))
 
 
-def _by_value(said: tuple[Any, ...]) -> Any:
-    """Return a key that equal arguments have in common, None if they may come to mean others.
+def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
+    """Return what equal calls have in common, None where a tensor is no plain array.
 
-    Types belong to it: True and 1.0 are equal to 1, but they are no strides.
+    Types belong to it: True and 1.0 are equal to 1, but they are no strides. A value that is
+    neither constant nor a list of constants has a key, too, but no call is remembered by it.
     """
-    if not all(map(_is_constant, said)):
-        return None
-    # A list has no hash. The types of entries count too; how many each has, the values tell.
-    values = tuple([tuple(value) if type(value) is list else value for value in said])
-    entries = chain.from_iterable([value for value in values if type(value) is tuple])
-    return values, tuple(map(type, said)), tuple(map(type, entries))
+    key: list[Any] = [name, fpmath_mode]
+    for value in values[:count]:
+        if type(value) is ndarray:
+            key += value.shape, value.strides, value.dtype, value.flags.num
+        elif value is None:
+            key.append(None)
+        else:
+            return None
+    for value in values[count:]:
+        kind = type(value)
+        if kind is tuple or kind is list:
+            # A list has no hash. How many entries there are, the values tell.
+            key += kind, tuple(value), *map(type, value)
+        else:
+            key += kind, value
+    return tuple(key)
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value stays what it is, or is a list or set of such."""
-    if type(value) in (tuple, list, frozenset):
+    """Whether a value stays what it is, or is a list or set of such values."""
+    if type(value) in _LISTS:
         return all(type(entry) in _CONSTANT for entry in value)
     return type(value) in _CONSTANT
 
 
-def _kind(meaning: object | None, tensors: Mapping[str, Any]) -> Any:
-    """Return what tells a kind of call from others, None if it must go the long way."""
-    if meaning is None:
-        return None
-    kind = [meaning]
-    for array in tensors.values():
-        if type(array) is ndarray:
-            kind += array.shape, array.strides, array.dtype, array.flags.num
-        elif array is None:
-            kind.append(None)
-        else:
-            return None
-    return tuple(kind)
-
-
-def _note(said: tuple[Any, ...], meaning: object) -> None:
-    """Keep arguments that never change by their identities."""
-    if all(type(value) is not list for value in said):
-        with _lock:
-            _bound(_said)
-            _said[tuple(map(id, said))] = said, meaning
-
-
 def _remember(
-    said: tuple[Any, ...],
-    tensors: Mapping[str, Any],
-    task: Task,
-    named: Mapping[str, Array],
-    mode: str,
+    key: Any,
+    attributes: Sequence[Any],
+    spec: CallSpec,
+    tensors: Mapping[str, Array],
+    fpmath_mode: str,
 ) -> None:
-    """Keep what a call was found to mean, if the same call will mean the same."""
-    key = _by_value(said)
-    strides = {name: element_strides(array) for name, array in named.items()}
-    whole = {name: found for name, found in strides.items() if found is not None}
-    if key is None or len(whole) < len(strides):
+    """Keep what a call was found to mean, if an equal call will mean the same."""
+    if key is None or not all(map(_is_constant, attributes)):
         return
+    strides = {}
+    for name, array in tensors.items():
+        found = element_strides(array)
+        if found is None:
+            return
+        strides[name] = found
+    bound = BoundCall(spec, strides, fpmath_mode)
     with _lock:
-        if key not in _meanings:
-            _bound(_meanings)
-        meaning = _meanings.setdefault(key, object())
-    _note(said, meaning)
-    kind = _kind(meaning, tensors)
-    if kind is None:
-        return
-    bound = Bound(task, {name: whole[name] for name in task.inputs}, mode)
-    with _lock:
-        _bound(_kinds)
-        _kinds[kind] = bound
+        while len(_calls) >= MOST_CALLS:
+            del _calls[next(iter(_calls))]
+        _calls[key] = bound
 
 
-def _bound(mapping: dict[Any, Any]) -> None:
-    """Drop the oldest entries, to make room for one more."""
-    while len(mapping) >= MOST_KINDS:
-        del mapping[next(iter(mapping))]
-
-
-def _after_fork_in_child() -> None:
+@in_forked_child
+def _reset() -> None:
     global _lock
     _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

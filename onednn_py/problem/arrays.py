@@ -1,4 +1,4 @@
-"""Arrays at the door: data types, strides that oneDNN can take, and safe outputs."""
+"""Arrays of callers: what is accepted, in which strides, and which outputs can be written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -16,15 +15,13 @@ from numpy.ma import MaskedArray
 
 from onednn_py.errors import AttributeValueError, DTypeError, ShapeError
 
+from .dtypes import DTYPES, dtype_name
 from .formats import dense_strides
 
 __all__ = [
-    "DTYPES",
     "TensorSpec",
-    "accumulator",
     "checked_output",
     "common_dtype",
-    "dtype_name",
     "element_strides",
     "overlaps",
     "readable",
@@ -33,14 +30,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f16": np.dtype(np.float16),
-    "f64": np.dtype(np.float64),
-}
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +68,6 @@ class TensorSpec:
         return len(self.shape)
 
 
-def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
-    """Return the short name (f32, bf16, f16, f64) of a supported data type.
-
-    Raises
-    ------
-    DTypeError
-        For any other.
-    """
-    try:
-        # NumPy takes None for float64, which nobody can have meant.
-        native = None if dtype is None else np.dtype(dtype).newbyteorder("=")
-    except (TypeError, ValueError):
-        native = None
-    name = _NAMES.get(native) if native is not None else None
-    if name is None:
-        raise DTypeError(
-            f"{where}: expected dtype float32, float16, bfloat16 (ml_dtypes.bfloat16) or float64,"
-            f" got {dtype}"
-        )
-    return name
-
-
 def spec_of(where: str, tensor: Any) -> TensorSpec:
     """Return shape and dtype of an array or TensorSpec.
 
@@ -133,11 +100,6 @@ def common_dtype(operation: str, specs: dict[str, TensorSpec]) -> str:
         listed = ", ".join(f"{name} {short}" for name, short in names.items())
         raise DTypeError(f"{operation}: all tensors must have one dtype, got {listed}")
     return next(iter(names.values()))
-
-
-def accumulator(dtype: str) -> np.dtype[Any]:
-    """Return the NumPy type that sums are kept in: float32, or float64 for f64."""
-    return DTYPES["f64" if dtype == "f64" else "f32"]
 
 
 def element_strides(array: Array) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from onednn_py.errors import AttributeValueError, ShapeError
 
-from .formats import CONVOLUTION_WEIGHTS_FORMATS, DATA_FORMATS, TRANSPOSED_WEIGHTS_FORMATS
+from .formats import DATA_FORMATS, WEIGHTS_FORMATS
+from .operations import Operation
 
-__all__ = ["AUTO_PADS", "AUTO_PAD_RULES", "Attributes", "parse_attributes", "parse_shape"]
+__all__ = ["ATTRIBUTES", "Attributes", "documented_attributes", "parse_attributes", "parse_shape"]
 
 AUTO_PADS = ("none", "valid", "same_upper", "same_lower")
 AUTO_PAD_RULES = ("native", "documented")
@@ -35,7 +36,7 @@ class Attributes:
     data_format: str
     weights_format: str
     output_padding: tuple[int, ...]
-    auto_pad_rule: str = "native"
+    auto_pad_rule: str
 
 
 def _integer(where: str, value: Any) -> int:
@@ -109,49 +110,107 @@ def parse_shape(operation: str, name: str, value: Any) -> tuple[int, ...]:
     return shape
 
 
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """How an attribute is checked.
+
+    Attributes
+    ----------
+    default
+        Its value where it is left out; None for the last format that the operation takes.
+    check : callable
+        From the operation, the attribute's name in it, the value and the number of spatial axes
+        to the checked value.
+    required : bool
+        Whether the oneDNN Graph documents mark it so.
+    """
+
+    default: Any
+    check: Callable[[Operation, str, Any, int], Any]
+    required: bool = False
+
+
+def _per_axis_from(least: int) -> Callable[[Operation, str, Any, int], tuple[int, ...]]:
+    return lambda operation, name, value, axes: _per_axis(operation.name, name, value, axes, least)
+
+
+def _one_of(*accepted: str) -> Callable[[Operation, str, Any, int], str]:
+    return lambda operation, name, value, _: _name(operation.name, name, value, accepted)
+
+
+def _auto_pad(operation: Operation, name: str, value: Any, _: int) -> str:
+    return _name(operation.name, name, "none" if value is None else value, AUTO_PADS)
+
+
+def _groups(operation: Operation, name: str, value: Any, _: int) -> int:
+    where = f"{operation.name}: {name}"
+    return _in_range(where, _integer(where, value), 1)
+
+
+def _weights_format(operation: Operation, name: str, value: Any, _: int) -> str:
+    hint = ""
+    if operation.transposed and str(value).upper() in WEIGHTS_FORMATS[False]:
+        hint = (
+            " (one table of the documents prints OIX and XIO for transposed convolution,"
+            " but native oneDNN takes IOX and XOI only)"
+        )
+    return _name(operation.name, name, value, WEIGHTS_FORMATS[operation.transposed], hint)
+
+
+# In documented order. Pads are ignored under auto_pad, but nonsense in them is a mistake worth
+# telling all the same.
+ATTRIBUTES = {
+    "strides": _Attribute(1, _per_axis_from(1), required=True),
+    "pads_begin": _Attribute(0, _per_axis_from(0), required=True),
+    "pads_end": _Attribute(0, _per_axis_from(0), required=True),
+    "dilations": _Attribute(1, _per_axis_from(1), required=True),
+    "auto_pad": _Attribute("none", _auto_pad),
+    "groups": _Attribute(1, _groups),
+    "data_format": _Attribute("NXC", _one_of(*DATA_FORMATS)),
+    "weights_format": _Attribute(None, _weights_format),
+    "output_padding": _Attribute(0, _per_axis_from(0)),
+    "auto_pad_rule": _Attribute("native", _one_of(*AUTO_PAD_RULES)),
+}
+
+
+def _names(operation: Operation) -> dict[str, str]:
+    """Return the operation's own names of the attributes."""
+    return {**{name: name for name in ATTRIBUTES}, "weights_format": operation.weights_format}
+
+
+def documented_attributes(operation: Operation) -> tuple[str, ...]:
+    """Return the attributes that the documents give an operation, by its names of them."""
+    names = _names(operation)
+    del names["auto_pad_rule"]
+    if not operation.has_output_padding:
+        del names["output_padding"]
+    shape = filter(None, [operation.shape_argument])
+    return (*names.values(), *shape)
+
+
 def parse_attributes(
-    operation: str,
-    spatial_axes: int,
-    *,
-    transposed: bool,
-    strides: Any,
-    pads_begin: Any,
-    pads_end: Any,
-    dilations: Any,
-    auto_pad: Any,
-    groups: Any,
-    data_format: Any,
-    weights_format: Any,
-    weights_format_name: str = "weights_format",
-    output_padding: Any = 0,
-    auto_pad_rule: Any = "native",
+    operation: Operation, spatial_axes: int, arguments: Mapping[str, Any]
 ) -> Attributes:
     """Check every attribute of one call.
+
+    Parameters
+    ----------
+    operation : Operation
+    spatial_axes : int
+    arguments : mapping
+        Attributes by the operation's names of them; those that are left out have their defaults.
 
     Raises
     ------
     AttributeValueError
         Naming the operation, the attribute, what was expected and what came.
     """
-    if auto_pad is None:
-        auto_pad = "none"
-    formats = TRANSPOSED_WEIGHTS_FORMATS if transposed else CONVOLUTION_WEIGHTS_FORMATS
-    hint = ""
-    if transposed and str(weights_format).upper() in CONVOLUTION_WEIGHTS_FORMATS:
-        hint = (
-            " (one table of the documents prints OIX and XIO for transposed convolution,"
-            " but native oneDNN takes IOX and XOI only)"
-        )
-    # Pads are ignored under auto_pad, but nonsense in them is still a mistake worth telling.
-    return Attributes(
-        strides=_per_axis(operation, "strides", strides, spatial_axes, 1),
-        pads_begin=_per_axis(operation, "pads_begin", pads_begin, spatial_axes, 0),
-        pads_end=_per_axis(operation, "pads_end", pads_end, spatial_axes, 0),
-        dilations=_per_axis(operation, "dilations", dilations, spatial_axes, 1),
-        auto_pad=_name(operation, "auto_pad", auto_pad, AUTO_PADS),
-        groups=_in_range(f"{operation}: groups", _integer(f"{operation}: groups", groups), 1),
-        data_format=_name(operation, "data_format", data_format, DATA_FORMATS),
-        weights_format=_name(operation, weights_format_name, weights_format, formats, hint),
-        output_padding=_per_axis(operation, "output_padding", output_padding, spatial_axes, 0),
-        auto_pad_rule=_name(operation, "auto_pad_rule", auto_pad_rule, AUTO_PAD_RULES),
-    )
+    given, parsed = dict(arguments), {}
+    for attribute, name in _names(operation).items():
+        rule = ATTRIBUTES[attribute]
+        default = rule.default
+        if default is None:
+            default = WEIGHTS_FORMATS[operation.transposed][-1]
+        parsed[attribute] = rule.check(operation, name, given.pop(name, default), spatial_axes)
+    assert not given, f"{operation.name} has no attribute {min(given)}"
+    return Attributes(**parsed)

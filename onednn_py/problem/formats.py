@@ -14,9 +14,8 @@ from typing import Any
 import numpy.typing as npt
 
 __all__ = [
-    "CONVOLUTION_WEIGHTS_FORMATS",
     "DATA_FORMATS",
-    "TRANSPOSED_WEIGHTS_FORMATS",
+    "WEIGHTS_FORMATS",
     "TensorView",
     "activation_view",
     "bias_view",
@@ -26,8 +25,8 @@ __all__ = [
 ]
 
 DATA_FORMATS = ("NCX", "NXC")
-CONVOLUTION_WEIGHTS_FORMATS = ("OIX", "XIO")
-TRANSPOSED_WEIGHTS_FORMATS = ("IOX", "XOI")
+# By whether the operation is transposed.
+WEIGHTS_FORMATS = {False: ("OIX", "XIO"), True: ("IOX", "XOI")}
 
 Array = npt.NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""The operations, one table: names of their tensors, direction, family."""
+"""The operations: one table of what each computes, takes and is called."""
 
 from __future__ import annotations
 
@@ -6,78 +6,168 @@ from dataclasses import dataclass
 
 from .problem import Direction
 
-__all__ = ["OPERATIONS", "Operation"]
+__all__ = [
+    "DOCUMENTED",
+    "OPERATIONS",
+    "JointOperation",
+    "Operation",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of the gradients or forward operations: its direction and its names.
+    """A forward operation or a gradient.
 
     Attributes
     ----------
+    name : str
+        Of the function.
+    documented : str
+        Its name in the oneDNN Graph documents.
+    transposed : bool
+    direction : Direction
     tensors : dict
-        The caller's names of the input tensors, to their roles in a Problem.
+        The caller's names of the input tensors, in documented order, to their roles in a
+        Problem. Only ``bias`` may be left out.
     result : str
         The caller's name of the result.
     shape_argument : str or None
-        Name of the argument that gives the result's shape.
+        Name of the argument that gives the result's shape. It is documented both as the last
+        input and as an attribute.
+    weights_format : str
+        Name of the attribute that gives the weights' format.
+    has_output_padding : bool
     """
 
     name: str
-    transposed: bool
+    documented: str
     direction: Direction
     tensors: dict[str, str]
     result: str
+    transposed: bool = False
     shape_argument: str | None = None
-    weights_format_argument: str = "weights_format"
+    weights_format: str = "weights_format"
+    has_output_padding: bool = False
 
     @property
     def result_role(self) -> str:
-        return self.result.removeprefix("diff_") if self.result != "input_delta" else "src"
+        """The result's role in a Problem: dst, src (as diff_src) or weights (as diff_weights)."""
+        return self.direction.result_role
+
+    @property
+    def requires_shape(self) -> bool:
+        """Whether the result's shape must be given, since nothing else tells it."""
+        return self.direction is Direction.BACKWARD_WEIGHTS
+
+    @property
+    def documented_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs by documented index."""
+        return (*self.tensors, *filter(None, [self.shape_argument]))
+
+    @property
+    def optional_inputs(self) -> int:
+        """How many of the last documented inputs may be left out."""
+        return int(self.shape_argument is not None or "bias" in self.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class JointOperation:
+    """Both gradients of an operation in one call.
+
+    Attributes
+    ----------
+    name : str
+        Of the function.
+    backward_data, backward_weights : Operation
+    tensors : dict
+        As in `Operation`.
+    """
+
+    name: str
+    backward_data: Operation
+    backward_weights: Operation
+    tensors: dict[str, str]
 
 
 _FORWARD = {"src": "src", "weights": "weights", "bias": "bias"}
 _DATA = {"diff_dst": "dst", "weights": "weights"}
 _WEIGHTS = {"src": "src", "diff_dst": "dst"}
+_BOTH = {"src": "src", "weights": "weights", "diff_dst": "dst"}
 
-OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        Operation("convolution", False, Direction.FORWARD, _FORWARD, "dst"),
-        Operation(
-            "convolution_backward_data",
-            False,
-            Direction.BACKWARD_DATA,
-            _DATA,
-            "diff_src",
-            "dst_shape",
-        ),
-        Operation(
-            "convolution_backprop_data",
-            False,
-            Direction.BACKWARD_DATA,
-            {"output_delta": "dst", "filter": "weights"},
-            "input_delta",
-            "output_shape",
-            "filter_format",
-        ),
-        Operation(
-            "convolution_backward_weights",
-            False,
-            Direction.BACKWARD_WEIGHTS,
-            _WEIGHTS,
-            "diff_weights",
-            "weights_shape",
-        ),
-        Operation("conv_transpose", True, Direction.FORWARD, _FORWARD, "dst"),
-        Operation("conv_transpose_backward_data", True, Direction.BACKWARD_DATA, _DATA, "diff_src"),
-        Operation(
-            "conv_transpose_backward_weights",
-            True,
-            Direction.BACKWARD_WEIGHTS,
-            _WEIGHTS,
-            "diff_weights",
-            "weights_shape",
-        ),
+_DOCUMENTED = (
+    Operation("convolution", "Convolution", Direction.FORWARD, _FORWARD, "dst"),
+    Operation(
+        "convolution_backward_data",
+        "ConvolutionBackwardData",
+        Direction.BACKWARD_DATA,
+        _DATA,
+        "diff_src",
+        shape_argument="dst_shape",
+        has_output_padding=True,
+    ),
+    Operation(
+        "convolution_backprop_data",
+        "ConvolutionBackpropData",
+        Direction.BACKWARD_DATA,
+        {"output_delta": "dst", "filter": "weights"},
+        "input_delta",
+        shape_argument="output_shape",
+        weights_format="filter_format",
+        has_output_padding=True,
+    ),
+    Operation(
+        "convolution_backward_weights",
+        "ConvolutionBackwardWeights",
+        Direction.BACKWARD_WEIGHTS,
+        _WEIGHTS,
+        "diff_weights",
+        shape_argument="weights_shape",
+    ),
+    Operation(
+        "conv_transpose",
+        "ConvTranspose",
+        Direction.FORWARD,
+        _FORWARD,
+        "dst",
+        transposed=True,
+        has_output_padding=True,
+    ),
+    Operation(
+        "conv_transpose_backward_data",
+        "ConvTransposeBackwardData",
+        Direction.BACKWARD_DATA,
+        _DATA,
+        "diff_src",
+        transposed=True,
+        has_output_padding=True,
+    ),
+    Operation(
+        "conv_transpose_backward_weights",
+        "ConvTransposeBackwardWeights",
+        Direction.BACKWARD_WEIGHTS,
+        _WEIGHTS,
+        "diff_weights",
+        transposed=True,
+        shape_argument="weights_shape",
+        has_output_padding=True,
+    ),
+)
+_BY_NAME = {operation.name: operation for operation in _DOCUMENTED}
+_JOINT = tuple(
+    JointOperation(
+        name=f"{family}_backward",
+        backward_data=_BY_NAME[f"{family}_backward_data"],
+        backward_weights=_BY_NAME[f"{family}_backward_weights"],
+        tensors=_BOTH,
     )
+    for family in ("convolution", "conv_transpose")
+)
+
+# All operations by their functions' names.
+OPERATIONS: dict[str, Operation | JointOperation] = {
+    **_BY_NAME,
+    **{operation.name: operation for operation in _JOINT},
 }
+
+# The operations of the oneDNN Graph documents by their names there.
+DOCUMENTED: dict[str, Operation] = {operation.documented: operation for operation in _DOCUMENTED}

@@ -1,4 +1,4 @@
-"""What is computed (Problem) and how (Choice): two frozen values, hashable as they are.
+"""What is computed: a Problem, a frozen value that is compared and hashed whole.
 
 Tensors are described in one canonical axis order, whatever the caller's format was:
 activations (N, C, *spatial), weights (G, O/G, I/G, *kernel), bias (O,), where I and O
@@ -8,13 +8,14 @@ are the channels of the operation's own src and dst.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
 
-__all__ = ["Choice", "Direction", "Problem", "TensorLayout"]
+__all__ = ["ROLES", "Direction", "Problem", "TensorLayout"]
+
+# The tensors of a problem, in the order in which they are named.
+ROLES = ("src", "weights", "dst", "bias")
 
 
 class Direction(enum.Enum):
@@ -23,6 +24,18 @@ class Direction(enum.Enum):
     FORWARD = "forward"
     BACKWARD_DATA = "backward_data"
     BACKWARD_WEIGHTS = "backward_weights"
+
+    @property
+    def result_role(self) -> str:
+        """Which tensor is written: dst, src (as diff_src) or weights (as diff_weights)."""
+        return _RESULT_ROLES[self]
+
+
+_RESULT_ROLES = {
+    Direction.FORWARD: "dst",
+    Direction.BACKWARD_DATA: "src",
+    Direction.BACKWARD_WEIGHTS: "weights",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +75,10 @@ class TensorLayout:
                 least = stride * extent
         return True
 
-    def channels(self, place: str) -> TensorLayout:
-        """Return a dense layout of activations: ``"ncx"`` or ``"nxc"``, channels last."""
+    def with_channels(self, order: str) -> TensorLayout:
+        """Return a dense layout of activations, channels first (``"ncx"``) or last (``"nxc"``)."""
         axes = list(range(len(self.shape)))
-        if place == "nxc":
+        if order == "nxc":
             axes.append(axes.pop(1))
         strides = [0] * len(axes)
         step = 1
@@ -176,8 +189,7 @@ class Problem:
         """All of the problem in one line, by which wisdom knows it."""
         tensors = " ".join(
             f"{role} {_joined(layout.shape)}/{_joined(layout.strides)}"
-            for role in ("src", "weights", "dst", "bias")
-            if (layout := getattr(self, role)) is not None
+            for role, layout in self.layouts.items()
         )
         mode = "" if self.fpmath_mode == "strict" else f" fpmath {self.fpmath_mode}"
         return (
@@ -187,63 +199,17 @@ class Problem:
         )
 
     @property
-    def result_name(self) -> str:
-        """Which tensor is written: dst, src (as diff_src) or weights (as diff_weights)."""
-        return {
-            Direction.FORWARD: "dst",
-            Direction.BACKWARD_DATA: "src",
-            Direction.BACKWARD_WEIGHTS: "weights",
-        }[self.direction]
+    def result_role(self) -> str:
+        """Which tensor is written, see `Direction`."""
+        return self.direction.result_role
 
+    @property
+    def layouts(self) -> dict[str, TensorLayout]:
+        """The tensors that the problem has, by role."""
+        found = {role: getattr(self, role) for role in ROLES}
+        return {role: layout for role, layout in found.items() if layout is not None}
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """How oneDNN computes a problem; what is empty is left to oneDNN's own order.
-
-    Attributes
-    ----------
-    compute_dtype : str
-        Data type of the primitive; the tensors are converted where it is not theirs.
-    formulation : str
-        Which equivalent problem the primitive computes, a key of
-        `native.formulations.FORMULATIONS`.
-    activations, weights : {"any", "given", "nxc", "ncx"}
-        Memory layouts of the primitive: the implementation's own wish, the caller's
-        strides, or dense with channels last or first.
-    implementation : str
-        oneDNN's name of it, or empty for the first that is no reference implementation.
-    reference : bool
-        Accept oneDNN's reference implementations, plain loop nests.
-    threads : int
-        1 for a problem that is over before a second thread has begun; 0 for the threads
-        that the call has.
-    pieces : int
-        In how many the problem is computed, one after the other, so that what is reordered
-        is still in the caches when the primitive reads it, or takes less memory. There may be
-        fewer rows or channels than that.
-    cut : str
-        Into pieces of what, a key of `native.cutting.CUTS`.
-    """
-
-    compute_dtype: str
-    formulation: str = "direct"
-    activations: str = "any"
-    weights: str = "any"
-    implementation: str = ""
-    reference: bool = False
-    threads: int = 0
-    pieces: int = 1
-    cut: str = "images"
-
-    def as_dict(self) -> dict[str, str | bool | int]:
-        """Return the fields by name, as JSON can hold them."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Choice | None:
-        """Return the choice that `as_dict` gave, None if the fields are not a choice's."""
-        defaults = asdict(cls(""))
-        known = fields.keys() <= defaults.keys() and "compute_dtype" in fields
-        if not known or any(type(fields[name]) is not type(defaults[name]) for name in fields):
-            return None
-        return cls(**fields) if fields.get("threads", 0) in (0, 1) else None
+    @property
+    def stepped_role(self) -> str:
+        """The tensor that strides step over: src, or dst of a transposed convolution."""
+        return "dst" if self.transposed else "src"

@@ -1,4 +1,4 @@
-"""Normalise: an operation's tensors and attributes, as the caller names them, to a Recipe.
+"""From one operation's arguments, as the caller names them, to a Recipe.
 
 A Recipe knows everything but the memory: shapes, pads, data type, how each of the
 caller's tensors is seen in canonical order. ``Recipe.problem`` adds the strides.
@@ -15,8 +15,9 @@ import numpy as np
 
 from onednn_py.errors import AttributeValueError, ShapeError
 
-from .arrays import DTYPES, TensorSpec, common_dtype, spec_of
+from .arrays import TensorSpec, common_dtype, spec_of
 from .attributes import Attributes, parse_attributes, parse_shape
+from .dtypes import DTYPES
 from .formats import (
     TensorView,
     activation_view,
@@ -25,7 +26,7 @@ from .formats import (
     dense_strides,
     transposed_weights_view,
 )
-from .operations import OPERATIONS, Operation
+from .operations import Operation
 from .problem import Direction, Problem, TensorLayout
 from .shapes import (
     Geometry,
@@ -42,13 +43,17 @@ __all__ = ["Recipe", "recipe"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A call without its memory.
+    """One operation of a call, without its memory.
 
     Attributes
     ----------
+    operation : Operation
+    dtype : str
     views : dict
         For each role (src, weights, dst, and bias if there is one), how the caller's
         tensor is seen in canonical order. The result is among them.
+    attributes : Attributes
+    geometry : Geometry
     """
 
     operation: Operation
@@ -64,9 +69,21 @@ class Recipe:
     def problem(
         self, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str = "strict"
     ) -> Problem:
-        """Return the Problem for tensors of these strides (elements, the caller's axis order)."""
+        """Return the Problem for tensors of these strides.
+
+        Parameters
+        ----------
+        strides : mapping
+            By role, in elements and the caller's axis order; a tensor that it does not have is
+            dense.
+        fpmath_mode : str
+            It concerns float32 only.
+        """
         layouts = {
-            role: TensorLayout(view.canonical_shape, view.canonical_strides(strides[role]))
+            role: TensorLayout(
+                view.canonical_shape,
+                view.canonical_strides(strides.get(role) or dense_strides(view.shape)),
+            )
             for role, view in self.views.items()
         }
         return Problem(
@@ -84,65 +101,52 @@ class Recipe:
             fpmath_mode=fpmath_mode if self.dtype == "f32" else "strict",
         )
 
-    def dense_strides(self) -> dict[str, tuple[int, ...]]:
-        return {role: dense_strides(view.shape) for role, view in self.views.items()}
 
-
-def recipe(
-    name: str, tensors: Mapping[str, Any], arguments: Mapping[str, Any], *, bias: bool = False
-) -> Recipe:
-    """Check one call and work out all that does not depend on memory.
+def recipe(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
+    """Check the arguments of one operation and work out what does not depend on memory.
 
     Parameters
     ----------
-    name : str
-        Key of `OPERATIONS`.
-    tensors : mapping
-        The caller's tensor names to arrays or `TensorSpec`; None where left out.
+    operation : Operation
     arguments : mapping
-        The attributes and the shape argument, by the caller's names.
-    bias : bool
-        Whether a weights gradient comes with the bias gradient.
+        By the names of the operation's function: tensors (arrays or `TensorSpec`, None where left
+        out), the shape argument, attributes, and ``bias``, whether a weights gradient comes with
+        the bias gradient. Attributes that are left out have their defaults.
 
     Raises
     ------
     ShapeError, AttributeValueError, DTypeError
         Naming the operation, what was expected and what came.
     """
-    operation = OPERATIONS[name]
-    if not isinstance(bias, (bool, np.bool_)):
-        raise AttributeValueError(f"{name}: bias: expected True or False, got {bias!r}")
+    name = operation.name
+    attributes = dict(arguments)
+    tensors = {tensor: attributes.pop(tensor, None) for tensor in operation.tensors}
+    # What is left of that name is the flag of the weights gradients, no tensor.
+    with_bias = attributes.pop("bias", False)
+    if not isinstance(with_bias, (bool, np.bool_)):
+        raise AttributeValueError(f"{name}: bias: expected True or False, got {with_bias!r}")
     specs = {
-        tensor: spec_of(f"{name}: {tensor}", tensors[tensor])
-        for tensor in operation.tensors
-        if tensors[tensor] is not None or tensor != "bias"
+        tensor: spec_of(f"{name}: {tensor}", value)
+        for tensor, value in tensors.items()
+        if value is not None or tensor != "bias"
     }
     dtype = common_dtype(name, specs)
     by_role = {role: tensor for tensor, role in operation.tensors.items() if tensor in specs}
     rank = _rank(name, specs, by_role)
-    arguments = dict(arguments)
     result_shape = None
     if operation.shape_argument:
-        given = arguments.pop(operation.shape_argument)
+        given = attributes.pop(operation.shape_argument, None)
         if given is not None:
             result_shape = parse_shape(name, operation.shape_argument, given)
-        elif operation.direction is Direction.BACKWARD_WEIGHTS:
+        elif operation.requires_shape:
             raise AttributeValueError(f"{name}: {operation.shape_argument} is required")
-    format_argument = operation.weights_format_argument
-    attributes = parse_attributes(
-        name,
-        rank - 2,
-        transposed=operation.transposed,
-        weights_format=arguments.pop(format_argument),
-        weights_format_name=format_argument,
-        **arguments,
-    )
-    call = _Call(operation, specs, by_role, rank, attributes, result_shape)
+    parsed = parse_attributes(operation, rank - 2, attributes)
+    call = _Call(operation, specs, by_role, rank, parsed, result_shape)
     views, geometry = _SOLVERS[operation.transposed, operation.direction](call)
-    if bias or "bias" in specs:
+    if with_bias or "bias" in specs:
         views["bias"] = _bias(call, views["dst"].canonical_shape[1], specs.get("bias"))
     _refuse_unaddressable(call, views[operation.result_role].shape, dtype)
-    return Recipe(operation, dtype, views, attributes, geometry)
+    return Recipe(operation, dtype, views, parsed, geometry)
 
 
 def _rank(name: str, specs: dict[str, TensorSpec], by_role: dict[str, str]) -> int:
@@ -159,6 +163,8 @@ def _rank(name: str, specs: dict[str, TensorSpec], by_role: dict[str, str]) -> i
 
 @dataclass(frozen=True, slots=True)
 class _Call:
+    """Checked tensors and attributes, from which solvers work out views and geometry."""
+
     operation: Operation
     specs: dict[str, TensorSpec]
     by_role: dict[str, str]

@@ -1,8 +1,8 @@
 """Shape inference: sizes and attributes of every spatial axis to pads and the missing size.
 
-Each solver works in the roles of a convolution: ``size`` is the side that strides step
-over (src of a convolution, dst of a transposed one), ``count`` the other. The rules are
-those of SPEC's semantics; docs/semantics.md gives the evidence for each.
+Each solver works in the roles of a convolution: ``size`` is the extent of the tensor that
+strides step over (src of a convolution, dst of a transposed one), ``count`` the number of
+windows, the extent of the other tensor. docs/semantics.md gives the evidence for each rule.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ def solve_size(
 ) -> Geometry:
     """Convolution backward data and conv_transpose forward: the size behind the windows.
 
-    With ``sizes`` given they must be sizes whose convolution gives ``counts``, and
-    output_padding has no say (native); without, it is added to the smallest such size.
+    Given ``sizes`` must be sizes whose convolution gives ``counts``; output_padding is then
+    ignored, as native does. Without ``sizes`` it is added to the smallest such size.
     """
     axes = _axes(operation, kernel, attributes)
     solved = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .forks import in_forked_child
 
 __all__ = ["ALIGNMENT", "Block", "Pool", "aligned", "pool"]
 
@@ -167,6 +168,4 @@ class Pool:
 
 
 pool = Pool()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.reset)
+in_forked_child(pool.reset)

@@ -20,6 +20,8 @@ import numpy as np
 
 from onednn_py.config import wanted_threads
 
+from .forks import in_forked_child
+
 __all__ = ["available_cpus", "boxes", "current_threads", "each", "follow", "spans"]
 
 Item = TypeVar("Item")
@@ -180,13 +182,10 @@ def _wait_for_workers(queue: _WorkQueue[Any], started: Sequence[Future[None]]) -
             queue.stop(error)
 
 
-def _after_fork_in_child() -> None:
+@in_forked_child
+def _reset() -> None:
     global _lock, _workers, _is_forked, _this_thread
     _lock = threading.Lock()
     _workers = None
     _is_forked = True
     _this_thread = threading.local()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

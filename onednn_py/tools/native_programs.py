@@ -30,12 +30,10 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from onednn_py.api.info import get_num_threads
-from onednn_py.backends.onednn.binding.library import Library, library
-from onednn_py.backends.onednn.selection.capabilities import GRAPH_FUNCTION
-from onednn_py.backends.onednn.selection.defects import DEFECTS
+from onednn_py import get_num_threads
+from onednn_py.backends.onednn import DEFECTS, GRAPH_FUNCTION, Library, library
 from onednn_py.errors import LibraryNotFoundError, OneDNNPyError
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
 __all__ = [

@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py import Gradients, TensorSpec, wisdom
-from onednn_py.backends.onednn.binding.runtime import runtime
-from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py import Gradients, TensorSpec
+from onednn_py.backends import numpy as numpy_backend
+from onednn_py.backends.onednn import backend as onednn_backend
+from onednn_py.backends.onednn import machine_here
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.select import candidates
-from onednn_py.dispatch import planner as dispatch
+from onednn_py.backends.onednn.wisdom import store
+from onednn_py.problem.problem import Problem
 from onednn_py.wisdom import Entry
+from tests.support.candidate_runs import plan_problem, plan_sub_problems, sub_problems
 from tests.support.cases import CURATED, Case, Tensors, case
 from tests.support.memory_layouts import crop, gaps, misaligned
 from tests.support.reference import assert_exact
@@ -72,10 +77,8 @@ class Joint:
         for actual, expected in self.pairs(found):
             assert_exact(actual, expected, self.dtype)
 
-    def jobs(self, wrt: Any, **more: Any) -> Any:
-        keywords = {**self.keywords, **more}
-        planned = onednn_py.plan(self.function, *self.arguments, **keywords, wrt=wrt)
-        return planned._bound.jobs
+    def sub_problems(self, wrt: Any) -> Any:
+        return sub_problems(self.function, *self.arguments, **self.keywords, wrt=wrt)
 
 
 @pytest.mark.parametrize("wrt", SUBSETS, ids="+".join)
@@ -168,10 +171,10 @@ class TestSharing:
         shared = 0
         for geometry, data_format in product(SHARED.values(), FORMATS):
             joint = Joint(geometry.integers("f32"), family, data_format)
-            jobs = joint.jobs(KEYS)
-            plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
-            assert isinstance(plan, NativePlan)
-            alone = [dispatch.plan_problem(job.problem, "onednn") for job in jobs]
+            problems = joint.sub_problems(KEYS)
+            plan = plan_sub_problems(problems)
+            assert isinstance(plan, OneDNNPlan)
+            alone = [plan_problem(one.problem) for one in problems]
             wanted = [one.layouts["dst"] for one in alone if "dst" in one.reorders]
             steps = [step.name for step in plan.program.steps]
             assert steps.count("reorder of diff_dst") == len(set(wanted))
@@ -183,23 +186,23 @@ class TestSharing:
             pytest.skip("no problem here whose gradients want the same other layout")
 
     @pytest.mark.parametrize("family", FAMILIES)
+    @pytest.mark.usefixtures("cast_float16")
     def test_one_conversion(self, family: str) -> None:
         """Even where the two want it in different layouts."""
         converted = 0
         for geometry, data_format in product(SHARED.values(), FORMATS):
             joint = Joint(geometry.integers("f16"), family, data_format)
-            plan = dispatch.plan_jobs(joint.jobs(KEYS), "onednn", "heuristic")
-            names = [one.name for one in plan._converted] if isinstance(plan, NativePlan) else []
+            plan = plan_sub_problems(joint.sub_problems(KEYS))
+            names = [one.name for one in plan.casts] if isinstance(plan, OneDNNPlan) else []
             assert len(names) == len(set(names))
             converted += "diff_dst" in names
-        if not converted:
-            pytest.skip("float16 is not converted here")
+        assert converted
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_the_workspace_is_not_that_of_two(self, family: str) -> None:
-        jobs = Joint(SHARED["2d"].integers("f32"), family, "NCX").jobs(KEYS)
-        plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
-        alone = [dispatch.plan_problem(job.problem, "onednn") for job in jobs]
+        problems = Joint(SHARED["2d"].integers("f32"), family, "NCX").sub_problems(KEYS)
+        plan = plan_sub_problems(problems)
+        alone = [plan_problem(one.problem) for one in problems]
         assert plan.workspace_bytes <= sum(one.workspace_bytes for one in alone)
 
 
@@ -208,8 +211,8 @@ class TestTheBiasAlone:
     """It is a sum, for which no gradient of the weights is computed."""
 
     def plan(self, family: str, wrt: tuple[str, ...], backend: str) -> Any:
-        jobs = Joint(CURATED["2d_groups"].integers("f32"), family).jobs(wrt, backend=backend)
-        return dispatch.plan_jobs(jobs, backend, "heuristic")
+        problems = Joint(CURATED["2d_groups"].integers("f32"), family).sub_problems(wrt)
+        return plan_sub_problems(problems, backend)
 
     def test_without_other_gradients(self, family: str, backend: str) -> None:
         assert repr(self.plan(family, ("bias",), backend)) == "bias: numpy, the sum of diff_dst"
@@ -229,14 +232,14 @@ class TestTheBiasAlone:
         self, family: str, backend: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         planned = []
-        for name in ("_plan_one", "NumpyPlan"):
-            build = getattr(dispatch, name)
+        for module, name in ((onednn_backend, "build_plan"), (numpy_backend, "NumPyPlan")):
+            build = getattr(module, name)
 
-            def noted(problem: Any, *more: Any, build: Any = build) -> Any:
-                planned.append(problem.operation)
-                return build(problem, *more)
+            def noted(*arguments: Any, build: Any = build) -> Any:
+                planned.extend(one.operation for one in arguments if isinstance(one, Problem))
+                return build(*arguments)
 
-            monkeypatch.setattr(dispatch, name, noted)
+            monkeypatch.setattr(module, name, noted)
         self.plan(family, ("src", "bias"), backend)
         assert set(planned) == {f"{family}_backward_data"}
 
@@ -247,18 +250,21 @@ def test_gradients_on_different_numbers_of_threads(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A primitive must run on as many threads as its descriptor was made for."""
-    monkeypatch.setattr(wisdom, "_known", OrderedDict())
+    monkeypatch.setattr(store, "_known", OrderedDict())
     joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
     for numbers in ((0, 1), (1, 0), (1, 1), (0, 0)):
-        jobs = joint.jobs(KEYS)
-        for job, number in zip(jobs, numbers, strict=True):
-            parts = candidates(runtime(), job.problem)
-            choice = next(part.choice for part in parts if part.choice.threads == number)
+        problems = joint.sub_problems(KEYS)
+        for sub_problem, number in zip(problems, numbers, strict=True):
+            problem = sub_problem.problem
+            found = candidates(current_engine(), problem)
+            choice = next(
+                candidate.choice for candidate in found if candidate.choice.threads == number
+            )
             entry = Entry(choice.as_dict(), 1.0, 1.0)
-            wisdom.remember(dispatch.machine_here(), job.problem.name, entry)
+            store.remember(machine_here(), problem.name, entry)
         onednn_py.cache_clear()
-        plan = dispatch.plan_jobs(jobs, "onednn", "heuristic")
-        assert isinstance(plan, NativePlan) == (len(set(numbers)) == 1)
+        plan = plan_sub_problems(problems)
+        assert isinstance(plan, OneDNNPlan) == (len(set(numbers)) == 1)
         for _ in range(3):
             joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
 

@@ -1,4 +1,4 @@
-"""fpmath modes: float32 products of less precision where allowed, and nowhere else."""
+"""fpmath modes: float32 products of less precision where a mode allows it, and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,32 +10,39 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError
-from onednn_py.backends.onednn.binding.engine import Api
-from onednn_py.backends.onednn.binding.runtime import runtime
-from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends import ONEDNN
+from onednn_py.backends.onednn.binding.engine import Engine
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.config import FPMATH_MODES
-from onednn_py.dispatch import planner as dispatch
+from onednn_py.problem.problem import Problem
+from tests.support.candidate_runs import plan_problem, sub_problems
 from tests.support.cases import CURATED, OPERATIONS, Tensors
 from tests.support.reference import assert_close
 from tests.support.requirements import needs_onednn
 
 NAMES = ("2d_blocked_channels", "2d_1x1", "2d_groups_16", "2d_strided_dilated", "3d", "1d_strided")
 
-# Half a unit in the last place of what a mode may round a float32 to: the worst that it
-# permits, and the tolerance of each factor of a product.
+# Half a unit in the last place of the type that a mode may round a float32 to: the largest error
+# that the mode permits in each factor of a product.
 HALF_UNITS = {"strict": 0.0, "bf16": 2.0**-9, "tf32": 2.0**-11, "f16": 2.0**-11, "any": 2.0**-9}
 
 pytestmark = pytest.mark.usefixtures("fresh_cache")
 
 
 def results(
-    tensors: Tensors, operation: str, data_format: str, backend: str, **more: Any
+    tensors: Tensors,
+    operation: str,
+    data_format: str,
+    backend: str,
+    fpmath_mode: str | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    first = data_format == "NCX"
-    positional, keywords = tensors.arguments(operation, data_format, first)
+    """Return pairs of (actual, expected)."""
+    weights_first = data_format == "NCX"
+    positional, keywords = tensors.arguments(operation, data_format, weights_first)
     function = getattr(onednn_py, operation)
-    result = function(*positional, **keywords, backend=backend, **more)
-    return tensors.results(operation, result, data_format, first, "native")
+    result = function(*positional, **keywords, backend=backend, fpmath_mode=fpmath_mode)
+    return tensors.results(operation, result, data_format, weights_first, "native")
 
 
 @pytest.mark.parametrize("mode", FPMATH_MODES)
@@ -43,7 +50,8 @@ def results(
 def test_results_are_within_the_modes_tolerance(operation: str, mode: str, backend: str) -> None:
     for name in NAMES:
         tensors = CURATED[name].normals("f32")
-        # Every product may be off by two roundings, and their errors add up as those of sums do.
+        # Each product has the errors of two roundings, and a sum's error grows with the root of
+        # its terms.
         allowed = 8 * 2 * HALF_UNITS[mode] * max(1.0, tensors.case.terms) ** 0.5
         for data_format in ("NCX", "NXC"):
             for actual, expected in results(
@@ -56,7 +64,7 @@ def test_results_are_within_the_modes_tolerance(operation: str, mode: str, backe
 
 
 @pytest.mark.parametrize("mode", FPMATH_MODES)
-def test_numbers_that_every_mode_can_hold_are_exact(mode: str, backend: str) -> None:
+def test_numbers_that_every_mode_represents_are_exact(mode: str, backend: str) -> None:
     """Small integers have few digits, and sums are in float32 in every mode."""
     for name in NAMES:
         tensors = CURATED[name].integers("bf16")
@@ -71,8 +79,8 @@ def test_numbers_that_every_mode_can_hold_are_exact(mode: str, backend: str) -> 
                 np.testing.assert_array_equal(actual, expected)
 
 
-def test_modes_are_kinds_of_their_own(backend: str) -> None:
-    """By argument and by context alike, and the strict one is the default."""
+def test_each_mode_has_plans_of_its_own(backend: str) -> None:
+    """An argument and the context give the same plans; strict is the default."""
     tensors = CURATED["2d_blocked_channels"].normals("f32")
     strict = results(tensors, "convolution", "NXC", backend)[0][0]
     misses = [onednn_py.cache_info().misses]
@@ -89,84 +97,88 @@ def test_modes_are_kinds_of_their_own(backend: str) -> None:
     assert np.diff(misses).tolist() == [1] * 4
 
 
-def planned(dtype: Any, mode: str | None, backend: str, *, joint: bool = False) -> onednn_py.Plan:
+def arguments(dtype: Any, *, joint: bool = False) -> tuple[Any, ...]:
+    """Return a function, of a convolution or of both its gradients, and tensors of ones."""
     src, weights = np.ones((2, 9, 9, 32), dtype), np.ones((3, 3, 32, 32), dtype)
     if joint:
-        diff_dst = np.ones((2, 7, 7, 32), dtype)
-        function, arguments = onednn_py.convolution_backward, (src, weights, diff_dst)
-    else:
-        function, arguments = onednn_py.convolution, (src, weights)
-    return onednn_py.plan(function, *arguments, backend=backend, fpmath_mode=mode)
+        return onednn_py.convolution_backward, src, weights, np.ones((2, 7, 7, 32), dtype)
+    return onednn_py.convolution, src, weights
+
+
+def planned(dtype: Any, mode: str | None, backend: str, *, joint: bool = False) -> onednn_py.Plan:
+    return onednn_py.plan(*arguments(dtype, joint=joint), backend=backend, fpmath_mode=mode)
+
+
+def problem_of(dtype: Any, mode: str) -> Problem:
+    (sub_problem,) = sub_problems(*arguments(dtype), fpmath_mode=mode)
+    return sub_problem.problem
 
 
 @needs_onednn
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("mode", FPMATH_MODES[1:])
-def test_a_plan_tells_its_mode(mode: str, joint: bool) -> None:
+def test_print_tells_the_mode(mode: str, joint: bool) -> None:
     note = f"fpmath_mode {mode}: products may be rounded to it"
     assert note in repr(planned(np.float32, mode, "onednn", joint=joint))
     assert "fpmath_mode" not in repr(planned(np.float32, None, "onednn", joint=joint))
     with onednn_py.use_fpmath_mode(mode):
         plan = planned(np.float32, None, "onednn", joint=joint)
-    # It keeps what was in force when it was made.
+    # The plan keeps the mode in which it was made.
     assert note in repr(plan)
 
 
 @needs_onednn
 @pytest.mark.parametrize("mode", FPMATH_MODES)
-def test_onednn_is_told(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it makes use of it is its own business; reorders are strict in any mode."""
-    told: dict[str, set[str]] = {}
-    create = Api.primitive_desc
+def test_onednn_gets_the_mode(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primitive descriptors of both gradients are created in it."""
+    modes: dict[str, set[str]] = {}
+    create = Engine.primitive_desc
 
-    def noted(api: Api, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Any:
-        told.setdefault(function, set()).add(fpmath_mode)
-        return create(api, function, *arguments, fpmath_mode=fpmath_mode)
+    def noted(engine: Engine, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Any:
+        modes.setdefault(function, set()).add(fpmath_mode)
+        return create(engine, function, *arguments, fpmath_mode=fpmath_mode)
 
-    monkeypatch.setattr(Api, "primitive_desc", noted)
+    monkeypatch.setattr(Engine, "primitive_desc", noted)
     planned(np.float32, mode, "onednn", joint=True)
     for function in ("backward_data", "backward_weights"):
-        assert told[f"convolution_{function}"] == {mode}
-    attributes = runtime()._attributes
-    assert (attributes[mode] == attributes["strict"]) == (mode == "strict")
+        assert modes[f"convolution_{function}"] == {mode}
+    attributes = current_engine().attributes
+    assert (attributes(mode) == attributes("strict")) == (mode == "strict")
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float64])
 def test_other_types_have_no_modes(dtype: Any, backend: str) -> None:
     """The problem, and with it the plan, is the same in every mode."""
-    problems = set()
     for mode in (None, *FPMATH_MODES):
-        plan = planned(dtype, mode, backend)
-        problems |= {job.problem for job in plan._bound.jobs}
-        assert "fpmath" not in repr(plan)
-    assert len(problems) == 1
+        assert "fpmath" not in repr(planned(dtype, mode, backend))
     assert onednn_py.cache_info().misses == 1
+    assert len({problem_of(dtype, mode) for mode in FPMATH_MODES}) == 1
 
 
 @needs_onednn
-def test_float32_that_stands_in_for_float16_is_strict() -> None:
-    plan = planned(np.float16, "any", "onednn")._current()[1]
-    assert isinstance(plan, NativePlan)
-    for part in plan.parts:
-        assert part.formulation.problem.fpmath_mode == "strict"
+@pytest.mark.usefixtures("cast_float16")
+def test_float16_that_is_computed_in_float32_is_strict() -> None:
+    assert "f16 through f32" in repr(planned(np.float16, "any", "onednn"))
+    plan = plan_problem(problem_of(np.float16, "any"))
+    assert isinstance(plan, OneDNNPlan)
+    for candidate in plan.candidates:
+        assert candidate.formulation.problem.dtype == "f32"
+        assert candidate.formulation.problem.fpmath_mode == "strict"
 
 
 @needs_onednn
-def test_measuring_tells_modes_apart() -> None:
-    """By their problems' names, under which wisdom keeps them."""
+def test_wisdom_tells_modes_apart() -> None:
+    """Measurements are kept under the names of problems, which contain the mode."""
     names = set()
     for mode in FPMATH_MODES:
-        (job,) = planned(np.float32, mode, "onednn")._bound.jobs
-        names.add(job.problem.name)
-        assert ("fpmath" in job.problem.name) == (mode != "strict")
-        measured = dispatch.measure_problem(job.problem, 0.05)
+        problem = problem_of(np.float32, mode)
+        names.add(problem.name)
+        assert ("fpmath" in problem.name) == (mode != "strict")
+        measured = ONEDNN.measure(problem, 0.05)
         assert measured.plan.problem.fpmath_mode == mode
-        np.testing.assert_array_equal(
-            planned(np.float32, mode, "onednn")(
-                np.ones((2, 9, 9, 32), np.float32), np.ones((3, 3, 32, 32), np.float32)
-            ),
-            288,
-        )
+        _, src, weights = arguments(np.float32)
+        plan = planned(np.float32, mode, "onednn")
+        np.testing.assert_array_equal(plan(src, weights), 288)
     onednn_py.wisdom.forget()
     assert len(names) == len(FPMATH_MODES)
 
@@ -180,7 +192,7 @@ def test_names_in_any_case(mode: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "fp8", 1, True, ("bf16",)])
-def test_what_is_no_mode(mode: Any, backend: str) -> None:
+def test_other_values_are_refused(mode: Any, backend: str) -> None:
     src, weights = np.ones((1, 9, 4), np.float32), np.ones((3, 4, 4), np.float32)
     for _ in range(2):
         onednn_py.convolution(src, weights, backend=backend)

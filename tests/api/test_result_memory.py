@@ -1,4 +1,4 @@
-"""Memory of results and workspaces in calls: kept while in use, then reused, counted, bounded."""
+"""Memory of results and workspaces: kept while it is in use, then reused, counted, bounded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.dispatch import planner
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.system import memory_pool
 from onednn_py.system.memory_pool import pool
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchmark.suites import suite_files
+from tests.support.candidate_runs import plan_problem
 from tests.support.forks import child_while_held, needs_fork
 from tests.support.requirements import needs_onednn
 
@@ -94,7 +95,7 @@ class TestResults:
     def test_a_child_does_not_write_into_results_of_its_parent(
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
-        """Neither by computing, nor through inherited arrays, nor by releasing them."""
+        """The child computes, writes to inherited arrays and releases them."""
         kept = data_gradient(shape, 5, backend)
         dropped = data_gradient(shape, 6, backend)
         pid = os.fork()
@@ -113,7 +114,7 @@ class TestResults:
 
 @needs_onednn
 def test_workspaces_are_reused(fresh_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls with reorders borrow the same block every time, and never that of a result."""
+    """Calls with reorders allocate no new block, and never use that of a result."""
     rng = np.random.default_rng(0)
     src = rng.integers(-2, 3, (2, 48, 40, 40)).astype(np.float32)
     weights = rng.integers(-2, 3, (48, 48, 3, 3)).astype(np.float32)
@@ -151,14 +152,14 @@ import resource
 import numpy as np, onednn_py
 weights = np.ones((1, 1, 1, 1), np.float32)
 diff_dst = np.ones((1, 1024, 1024, 1), np.float32)
-def most():
+def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in range(5):
     onednn_py.convolution_backward_data(diff_dst, weights)
-before = most()
+before = peak()
 for _ in range(200):
     onednn_py.convolution_backward_data(diff_dst, weights)
-assert most() - before < 3 * 4096, (before, most())
+assert peak() - before < 3 * 4096, (before, peak())
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
@@ -169,8 +170,8 @@ import numpy as np, onednn_py
 class Cycle: pass
 kept = Cycle()
 kept.itself = kept
-weights, ones = np.ones((1, 1, 1), np.float32), np.ones((1, 2**20, 1), np.float32)
-kept.result = onednn_py.convolution_backward_data(ones, weights)
+weights, diff_dst = np.ones((1, 1, 1), np.float32), np.ones((1, 2**20, 1), np.float32)
+kept.result = onednn_py.convolution_backward_data(diff_dst, weights)
 """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
@@ -178,27 +179,26 @@ kept.result = onednn_py.convolution_backward_data(ones, weights)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Most bytes of results and workspace of one execution, relative to all its tensors.
+# The most bytes that results and workspace of an execution take, relative to all its tensors.
 PEAK = 2.2
 
 
 @needs_onednn
 @pytest.mark.parametrize("suite", ["resnet50", "mobilenet", "unet"])
 def test_peak_memory(suite: str) -> None:
-    """Reordered copies of all tensors at once would be 3: those of the result are in place."""
-    found = {}
+    """With reordered copies of all tensors at once it would be 3."""
+    ratios = {}
     for operation, path in suite_files(suite):
         for entry in read_batch(path, transposed=operation == "deconv").problems:
             descriptor = entry.descriptor.with_minibatch(entry.minibatch)
             for direction in ("BWD_D", "BWD_W"):
                 case = Case(descriptor, direction, "f32", "NCX")
-                jobs = case.plan("onednn")._bound.jobs
-                plan = planner.plan_jobs(jobs, "onednn", "heuristic")
-                sizes = [
-                    4 * prod(case.shape(role)) for role in (*case.input_roles, *case.result_roles)
-                ]
-                outputs = sum(sizes[len(case.input_roles) :])
-                found[case] = (plan.workspace_bytes + outputs) / sum(sizes)
-    assert len(found) > 12
-    worst = max(found, key=found.__getitem__)
-    assert found[worst] <= PEAK, f"{worst.options}: {found[worst]:.2f}"
+                plan = plan_problem(case.problem())
+                assert isinstance(plan, OneDNNPlan)
+                roles = (*case.input_roles, *case.result_roles)
+                sizes = {role: 4 * prod(case.shape(role)) for role in roles}
+                results = sum(sizes[role] for role in case.result_roles)
+                ratios[case] = (plan.workspace_bytes + results) / sum(sizes.values())
+    assert len(ratios) > 12
+    worst = max(ratios, key=ratios.__getitem__)
+    assert ratios[worst] <= PEAK, f"{worst.options}: {ratios[worst]:.2f}"

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError, ShapeError
+from tests.support.einsum_backend import registered_einsum
 from tests.support.reference import contract
+from tests.support.requirements import HAS_ONEDNN
+
+
+@pytest.fixture(params=["onednn", "numpy", "einsum"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The package's backends, and one that is registered as any other could be."""
+    if request.param == "onednn" and not HAS_ONEDNN:
+        pytest.skip("no oneDNN library here")
+    with registered_einsum() if request.param == "einsum" else nullcontext():
+        yield request.param
+
 
 NCX = {"data_format": "NCX", "weights_format": "OIX"}
 IOX = {"data_format": "NCX", "weights_format": "IOX"}

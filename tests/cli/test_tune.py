@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,29 +16,30 @@ import pytest
 
 import onednn_py
 from onednn_py import wisdom
-from onednn_py.cli import main, tune
-from onednn_py.dispatch import planner as dispatch
+from onednn_py.backends.onednn import OneDNNBackend, backend, machine_here
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.wisdom import files, store
+from onednn_py.cli import main
 from onednn_py.errors import OneDNNError
-from onednn_py.problem.problem import Choice
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.wisdom import Machine, files
+from onednn_py.wisdom import Machine
+from tests.support.candidate_runs import plan_problem
 from tests.support.requirements import needs_onednn
+from tests.support.wisdom_cases import clear_store, empty_store  # noqa: F401 - empty_store is a fixture
 
 TINY = "mb1ic4ih6oc8kh3ph1"
 OPTIONS = ("--budget=0.01", "--dir=BWD_D", "--format=NCX")
 KEPT = Choice("f32", implementation="jit:avx2")
 
-pytestmark = needs_onednn
+pytestmark = [needs_onednn, pytest.mark.usefixtures("empty_store")]
 
 
 @pytest.fixture(autouse=True)
-def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The default file of a process that has just started."""
+def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The default file, which does not exist yet."""
     path = tmp_path / "home" / "wisdom.json"
     monkeypatch.setenv("ONEDNN_PY_WISDOM", str(path))
-    monkeypatch.setattr(wisdom, "_known", OrderedDict())
-    monkeypatch.setattr(wisdom, "_default_was_read", False)
     yield path
     onednn_py.cache_clear()
 
@@ -48,7 +49,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """(heuristic, best) times or exceptions, one for each measurement; an interrupt follows."""
     measurements: list[Any] = []
 
-    def measure(api: Any, problem: Any, reference: Any, budget: float) -> Any:
+    def measure(engine: Any, problem: Any, reference: Any, budget: float) -> Any:
         times = measurements.pop(0) if measurements else KeyboardInterrupt()
         if isinstance(times, BaseException):
             raise times
@@ -60,7 +61,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             timings=(("jit:avx2", best), ("brgconv", heuristic)),
         )
 
-    monkeypatch.setattr(dispatch, "measure", measure)
+    monkeypatch.setattr(backend, "measure", measure)
     return measurements
 
 
@@ -73,7 +74,7 @@ def test_a_measured_choice_is_saved_and_planned_with(
 ) -> None:
     assert main(["tune", "--budget=0.01", "--conv", TINY]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == str(dispatch.machine_here())
+    assert lines[0] == str(machine_here())
     assert lines[1].split()[-1] == "choice"
     assert [line.split()[1:4] for line in lines[2:6]] == [
         [direction, "f32", data_format]
@@ -85,12 +86,11 @@ def test_a_measured_choice_is_saved_and_planned_with(
     entries = files.read(default).entries
     problem = Case(parse_descriptor(TINY), "BWD_D", "f32", "NCX").problem()
     assert len(entries) == 4
-    entry = entries[dispatch.machine_here(), problem.name]
+    entry = entries[machine_here(), problem.name]
     # A process that has only the file plans with the choice, without measuring.
-    wisdom._known.clear()
-    wisdom._default_was_read = False
-    built = dispatch.plan_problem(problem, "onednn", "heuristic")
-    assert built.choice.as_dict() == entry.choice
+    clear_store()
+    plan = plan_problem(problem)
+    assert plan.choice.as_dict() == entry.choice
 
 
 def test_json_on_stdout_and_lines_on_stderr(
@@ -136,7 +136,7 @@ def test_known_from_the_output_file(
     output = tmp_path / "mine.json"
     measurements.append((10.0, 5.0))
     assert main(["tune", *OPTIONS, f"--output={output}", *problems(1)]) == 0
-    wisdom._known.clear()
+    wisdom.forget()
     assert main(["tune", *OPTIONS, f"--output={output}", *problems(1)]) == 0
     assert "1 problem known already" in capsys.readouterr().out
 
@@ -145,8 +145,8 @@ def test_only_valid_wisdom_of_this_machine_is_known(measurements: list[Any], def
     """Wisdom of another machine, or with an invalid choice, does not prevent measuring."""
     problem = Case(parse_descriptor(TINY), "BWD_D", "f32", "NCX").problem()
     entry = wisdom.Entry(KEPT.as_dict(), 5.0, 10.0)
-    wisdom.remember(Machine("3.99.0", "", "avx2", 1), problem.name, entry)
-    wisdom.remember(dispatch.machine_here(), problem.name, wisdom.Entry({"odd": 1}, 5.0, 10.0))
+    store.remember(Machine("3.99.0", "", "avx2", 1), problem.name, entry)
+    store.remember(machine_here(), problem.name, wisdom.Entry({"odd": 1}, 5.0, 10.0))
     measurements.append((10.0, 4.0))
     assert main(["tune", *OPTIONS, "--conv", TINY]) == 0
     assert not measurements
@@ -215,11 +215,11 @@ def test_nothing_for_onednn_is_no_success(
 def test_suites_and_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def measure(problem: Any, budget: float) -> None:
+    def measure(self: OneDNNBackend, problem: Any, budget: float) -> None:
         calls.append((problem, budget))
         raise ZeroDivisionError
 
-    monkeypatch.setattr(tune, "measure_problem", measure)
+    monkeypatch.setattr(OneDNNBackend, "measure", measure)
     with pytest.raises(ZeroDivisionError):
         main(["tune", "--suite=dcgan", "--mb=2", "--budget=3", "--dt=bf16"])
     ((problem, budget),) = calls
@@ -276,7 +276,7 @@ def test_wrong_options(option: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_with_a_library_that_cannot_be_used(tmp_path: Path) -> None:
     """Loading wisdom needs no library; measuring does, and says so."""
-    wisdom.remember(Machine("3.99.0", "", "avx2", 1), "conv", wisdom.Entry({}, 1.0, 1.0))
+    store.remember(Machine("3.99.0", "", "avx2", 1), "conv", wisdom.Entry({}, 1.0, 1.0))
     path = wisdom.save(tmp_path / "wisdom.json")
     code = f"""
 from onednn_py import wisdom

@@ -13,9 +13,7 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError
-from onednn_py.dispatch import bound_call as calls
-from onednn_py.dispatch import call_cache as call_module
-from onednn_py.dispatch import planner as dispatch
+from onednn_py.dispatch import bound_call, call_cache, planner
 from tests.support.call_cases import BIAS, DST, SRC, WEIGHTS, data_gradient, numbers
 from tests.support.forks import child_while_held, needs_fork
 from tests.support.memory_layouts import gaps
@@ -25,21 +23,19 @@ pytestmark = pytest.mark.usefixtures("fresh_cache")
 
 class TestCache:
     def test_it_is_bounded(self, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
-        monkeypatch.setattr(call_module, "MOST_KINDS", 4)
+        monkeypatch.setattr(call_cache, "MOST_CALLS", 4)
         for size in (*range(4, 14), *range(4, 14)):
             result = data_gradient(
                 np.ones((1, size, 1), np.float32), np.ones((3, 1, 1), np.float32)
             )
             assert result.sum() == 3 * size
-            assert len(call_module._kinds) <= 4
+            assert len(call_cache._calls) <= 4
 
-    def test_what_arguments_say_is_bounded(
-        self, monkeypatch: pytest.MonkeyPatch, backend: str
-    ) -> None:
-        monkeypatch.setattr(call_module, "MOST_KINDS", 4)
+    def test_attributes_are_bounded(self, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+        monkeypatch.setattr(call_cache, "MOST_CALLS", 4)
         for step in range(1, 13):
             assert data_gradient(strides=(step, 1), backend=backend).shape[1] == 3 * step + 3
-            assert max(len(call_module._said), len(call_module._meanings)) <= 4
+            assert len(call_cache._calls) <= 4
 
     def test_equal_arguments_of_other_objects(self, parsed: list[str], backend: str) -> None:
         for _ in range(2):
@@ -61,9 +57,7 @@ class TestCache:
     def test_cache_clear_forgets(self, parsed: list[str], backend: str) -> None:
         data_gradient(backend=backend)
         onednn_py.cache_clear()
-        assert not call_module._kinds
-        assert not call_module._meanings
-        assert not call_module._said
+        assert not call_cache._calls
         count = len(parsed)
         data_gradient(backend=backend)
         assert len(parsed) > count
@@ -73,9 +67,7 @@ class TestCache:
             with pytest.raises(AttributeValueError):
                 data_gradient(strides=0, backend=backend)
         assert len(parsed) == 3
-        assert not call_module._kinds
-        assert not call_module._meanings
-        assert not call_module._said
+        assert not call_cache._calls
 
     def test_numbers_that_lie_are_asked_each_time(self, backend: str) -> None:
         class Step(int):
@@ -99,10 +91,10 @@ class TestCache:
 
     def test_misses_are_builds(self, backend: str) -> None:
         """And hits all other calls, however they were answered."""
-        for _ in range(3 * calls.USES_UNTOLD):
+        for _ in range(3 * bound_call.USES_PER_CACHE_HIT):
             data_gradient(backend=backend)
         info = onednn_py.cache_info()
-        assert (info.misses, info.hits, info.size) == (1, 3 * calls.USES_UNTOLD - 1, 1)
+        assert (info.misses, info.hits, info.size) == (1, 3 * bound_call.USES_PER_CACHE_HIT - 1, 1)
         data_gradient(gaps(DST), WEIGHTS, backend=backend)
         assert onednn_py.cache_info().misses == 2
         # A copy is as good as the array itself.
@@ -112,7 +104,7 @@ class TestCache:
     def test_evicted_plans_are_gone_and_built_again(self, backend: str) -> None:
         onednn_py.set_cache_limit(entries=1)
         expected = data_gradient(backend=backend)
-        (plan,) = map(weakref.ref, dispatch.plan_cache._plans.values())
+        (plan,) = map(weakref.ref, planner.plan_cache._plans.values())
         np.testing.assert_array_equal(data_gradient(backend=backend), expected)
         other = onednn_py.convolution(SRC, WEIGHTS, backend=backend)
         gc.collect()
@@ -127,7 +119,7 @@ class TestCache:
         onednn_py.set_cache_limit(entries=2)
         data_gradient(backend=backend)
         onednn_py.convolution(SRC, WEIGHTS, backend=backend)
-        for _ in range(calls.USES_UNTOLD):
+        for _ in range(bound_call.USES_PER_CACHE_HIT):
             data_gradient(backend=backend)
         onednn_py.convolution(SRC, WEIGHTS, BIAS, backend=backend)
         misses = onednn_py.cache_info().misses
@@ -203,5 +195,5 @@ class TestThreadsAndForks:
             right = onednn_py.convolution(SRC, WEIGHTS, backend="numpy")
             return bool((known == expected[0]).all() and (other == right).all())
 
-        assert child_while_held(call_module._lock, good) == 0
+        assert child_while_held(call_cache._lock, good) == 0
         np.testing.assert_array_equal(data_gradient(backend=backend), expected[0])

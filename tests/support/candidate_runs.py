@@ -1,4 +1,4 @@
-"""Problems, and any of oneDNN's ways to compute them, compared with the oracle."""
+"""Operations run by any candidate of oneDNN, and compared with the oracle."""
 
 from __future__ import annotations
 
@@ -8,20 +8,33 @@ from typing import Any
 
 import numpy as np
 
-import onednn_py
-from onednn_py.backends.onednn.binding.runtime import runtime
-from onednn_py.backends.onednn.execution.plan import NativePlan
-from onednn_py.backends.onednn.selection.candidate import Part
+from onednn_py.backends.base import Plan
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.select import candidates
-from onednn_py.dispatch import bound_call as calls
+from onednn_py.dispatch.bound_call import run, settings
+from onednn_py.dispatch.planner import plan_call, prepared_backend
 from onednn_py.problem.arrays import element_strides
+from onednn_py.problem.call_spec import SubProblem, call_spec
 from onednn_py.problem.problem import Problem
-from tests.support.cases import CURATED, Case, Tensors, case
+from tests.support.cases import CURATED, Case, Tensors, arguments_by_name, case
 from tests.support.reference import assert_exact
 
-__all__ = ["FORMATS", "GEOMETRIES", "NETWORKS", "LaidOut", "Way", "assert_apart", "of_images"]
+__all__ = [
+    "FORMATS",
+    "GEOMETRIES",
+    "NETWORKS",
+    "CandidateRun",
+    "StridedCandidateRun",
+    "assert_apart",
+    "of_images",
+    "plan_problem",
+    "plan_sub_problems",
+    "sub_problems",
+]
 
-# One of each kind that the suites have, in small; the first few are large enough for threads.
+# A small problem of each kind in the suites; the first few are large enough for threads.
 NETWORKS = {
     "first_layer": case((36, 36), 7, 2, pads=3, inputs=3, outputs=64),
     "3x3": case((28, 28), 3, pads=1, inputs=32, outputs=32),
@@ -54,41 +67,55 @@ def of_images(geometry: Case, images: int) -> Case:
     return replace(geometry, minibatch=images)
 
 
-class Way:
-    """An operation on a geometry, that any of oneDNN's ways may compute."""
+def plan_sub_problems(
+    sub_problems: tuple[SubProblem, ...], backend: str = "onednn", effort: str = "heuristic"
+) -> Plan:
+    """Return the cached plan of a call's problems, as calls get it."""
+    return plan_call(sub_problems, *prepared_backend(backend), effort)
+
+
+def plan_problem(problem: Problem, backend: str = "onednn", effort: str = "heuristic") -> Plan:
+    """Return the cached plan of one problem, as calls get it."""
+    return plan_sub_problems((SubProblem(problem),), backend, effort)
+
+
+def sub_problems(function: Any, *positional: Any, **keywords: Any) -> tuple[SubProblem, ...]:
+    """Return the problems of a call of a public function, on dense tensors."""
+    name = function.__name__
+    mode = keywords.pop("fpmath_mode", None) or "strict"
+    keywords.pop("backend", None)
+    arguments = arguments_by_name(name, list(positional), keywords)
+    return call_spec(name, arguments).sub_problems({}, mode)
+
+
+class CandidateRun:
+    """An operation on dense tensors of a geometry, that any candidate may compute."""
 
     def __init__(self, tensors: Tensors, operation: str, data_format: str) -> None:
         positional, keywords = tensors.arguments(operation, data_format, FORMATS[data_format])
-        function = getattr(onednn_py, operation)
-        planned = onednn_py.plan(function, *positional, **keywords, backend="onednn")
-        self._task = planned._task
-        (self._job,) = planned._bound.jobs
+        self._spec = call_spec(operation, arguments_by_name(operation, positional, keywords))
         arrays = [array for array in positional if isinstance(array, np.ndarray)]
-        self._inputs = dict(zip(self._task.inputs, arrays, strict=True))
-        self._check = tensors, operation, data_format
+        self._inputs = dict(zip(self._spec.inputs, arrays, strict=True))
+        self._case = tensors, operation, data_format
+        (sub_problem,) = self._spec.sub_problems({})
+        self.problem: Problem = sub_problem.problem
 
-    @property
-    def problem(self) -> Problem:
-        return self._job.problem
+    def candidates(self) -> Iterator[Candidate]:
+        return candidates(current_engine(), self.problem)
 
-    def parts(self) -> Iterator[Part]:
-        return candidates(runtime(), self.problem)
-
-    def check(self, plan: NativePlan) -> None:
+    def check(self, plan: OneDNNPlan) -> None:
         """Run a plan twice, into memory that holds something else, and compare every bit."""
         assert_apart(plan)
-        outs = [
-            np.full(view.shape, 77, next(iter(self._inputs.values())).dtype)
-            for view in self._task.results.values()
-        ]
+        dtype = next(iter(self._inputs.values())).dtype
+        outs = [np.full(view.shape, 77, dtype) for view in self._spec.results.values()]
         for _ in range(2):
-            results = calls.run(self._task, self._inputs, outs, calls.settings(), plan.execute)
+            results = run(self._spec, self._inputs, outs, settings(), plan.execute)
         self._compare(plan, results)
 
-    def _compare(self, plan: NativePlan, results: list[np.ndarray]) -> None:
-        tensors, operation, data_format = self._check
-        whole = self._task.returned(results)
-        pairs = tensors.results(operation, whole, data_format, FORMATS[data_format], "native")
+    def _compare(self, plan: OneDNNPlan, results: list[np.ndarray]) -> None:
+        tensors, operation, data_format = self._case
+        returned = self._spec.returned(results)
+        pairs = tensors.results(operation, returned, data_format, FORMATS[data_format], "native")
         for actual, expected in pairs:
             try:
                 assert_exact(actual, expected, tensors.dtype)
@@ -96,14 +123,14 @@ class Way:
                 raise AssertionError(f"{plan.choice} on {self.problem.name}: {error}") from None
 
 
-class LaidOut(Way):
+class StridedCandidateRun(CandidateRun):
     """The same on activations, result included, that lie in memory as ``form`` puts them."""
 
     def __init__(
         self, tensors: Tensors, operation: str, data_format: str, form: Callable[[Any], Any]
     ) -> None:
         super().__init__(tensors, operation, data_format)
-        self._views = {**self._task.inputs, **self._task.results}
+        self._views = {**self._spec.inputs, **self._spec.results}
         self._arrays = {}
         for name, view in self._views.items():
             array = self._inputs.get(name)
@@ -111,11 +138,12 @@ class LaidOut(Way):
                 array = np.empty(view.shape, next(iter(self._inputs.values())).dtype)
             self._arrays[name] = form(array) if name in ("src", "dst") else array
         strides = {name: element_strides(array) for name, array in self._arrays.items()}
-        (self._job,) = self._task.jobs(strides, "strict")
+        (sub_problem,) = self._spec.sub_problems(strides)
+        self.problem = sub_problem.problem
 
-    def check(self, plan: NativePlan) -> None:
+    def check(self, plan: OneDNNPlan) -> None:
         assert_apart(plan)
-        results = [self._arrays[name] for name in self._task.results]
+        results = [self._arrays[name] for name in self._spec.results]
         for result in results:
             result[...] = 77
         canonical = {name: view.canonical(self._arrays[name]) for name, view in self._views.items()}
@@ -124,20 +152,21 @@ class LaidOut(Way):
         self._compare(plan, results)
 
 
-def assert_apart(plan: NativePlan) -> None:
+def assert_apart(plan: OneDNNPlan) -> None:
     """Fail if what a plan keeps in its workspace overlaps, or ends behind it."""
-    program, api = plan.program, plan.api
-    taken = [(one.offset, one.nbytes) for one in plan._converted]
+    program, engine = plan.program, plan.engine
+    spans = [(cast.offset, cast.nbytes) for cast in plan.casts]
     for buffer in program.buffers:
         if buffer.operand is None:
-            taken.append((buffer.offset, api.nbytes(buffer.desc)))
-    # One piece after the other uses a place, and one scratchpad that behind all others.
-    spans: dict[int, int] = {}
-    for begin, nbytes in sorted(taken):
-        spans[begin] = max(spans.get(begin, 0), begin + nbytes)
-    begins, ends = list(spans), list(spans.values())
-    assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False)), spans
-    assert max(ends, default=0) <= plan.workspace_bytes
-    # Each tensor has a place of its own.
-    kinds = {(one.name, one.role) for one in plan._converted}
-    assert len({one.offset for one in plan._converted}) == len(kinds)
+            spans.append((buffer.offset, engine.nbytes(buffer.desc)))
+    # Chunk after chunk uses the same offsets, and all steps the scratchpad behind them.
+    ends: dict[int, int] = {}
+    for begin, nbytes in sorted(spans):
+        ends[begin] = max(ends.get(begin, 0), begin + nbytes)
+    assert all(end <= begin for end, begin in zip(ends.values(), list(ends)[1:], strict=False)), (
+        ends
+    )
+    assert max(ends.values(), default=0) <= plan.workspace_bytes
+    # Each tensor has an offset of its own.
+    tensors = {(cast.name, cast.role) for cast in plan.casts}
+    assert len({cast.offset for cast in plan.casts}) == len(tensors)

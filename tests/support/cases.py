@@ -7,6 +7,7 @@ operation through the public functions, in any format, and compares with the ora
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -241,6 +242,14 @@ class Tensors:
                 assert_exact(actual, expected, self.dtype)
             else:
                 assert_close(actual, expected, self.dtype, terms=self.case.terms)
+
+
+def arguments_by_name(
+    operation: str, positional: list[Any], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a public function by its parameters' names."""
+    signature = inspect.signature(getattr(onednn_py, operation))
+    return dict(signature.bind(*positional, **keywords).arguments)
 
 
 def case(

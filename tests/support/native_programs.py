@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools import native_programs
 from onednn_py.tools.native_programs import Outcome, Request
 from onednn_py.tools.native_programs import run_program as run

@@ -1,4 +1,4 @@
-"""A machine, entries and documents of wisdom that several test files use."""
+"""A machine, entries and documents of wisdom, and the store as a process begins with it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ from typing import Any
 
 import pytest
 
-from onednn_py import wisdom
+from onednn_py.backends.onednn.wisdom import store
 from onednn_py.wisdom import Entry, Machine
+
+__all__ = ["ENTRY", "HERE", "SLOWER", "clear_store", "document", "empty_store"]
 
 HERE = Machine("3.2.0", "8a6a3f1d5f6c", "avx512_core", 2)
 ENTRY = Entry({"activations": "nxc", "implementation": "brgconv:avx512_core"}, 81.5, 120.25)
 SLOWER = Entry({"activations": "plain"}, 100.0, 120.25)
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """An empty memory, as at the start of a process, on a machine that does not exist."""
-    monkeypatch.setattr(wisdom, "_known", OrderedDict())
-    monkeypatch.setattr(wisdom, "_default_was_read", False)
-    monkeypatch.setattr(wisdom, "_machine_here", lambda: HERE)
+@pytest.fixture
+def empty_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The store of a process that has just started; caplog has all messages of the package."""
+    monkeypatch.setattr(store, "_known", OrderedDict())
+    monkeypatch.setattr(store, "_default_was_read", False)
     caplog.set_level(logging.DEBUG, "onednn_py")
 
 
-def start_afresh() -> None:
-    wisdom._known.clear()
-    wisdom._default_was_read = False
+def clear_store() -> None:
+    """Leave the store as a new process has it: empty, the default file not read."""
+    store._known.clear()
+    store._default_was_read = False
 
 
 def document(**problems: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's content for `HERE`: the problems by name, or one that is called conv."""
     value = {"choice": {"activations": "nxc"}, "microseconds": 8, "heuristic_microseconds": 9.5}
     machine = {"version": "3.2.0", "hash": "8a6a3f1d5f6c", "cpu_isa": "avx512_core", "threads": 2}
     return {"schema": 1, "machines": [{**machine, "problems": problems or {"conv": value}}]}

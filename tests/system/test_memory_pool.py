@@ -58,7 +58,7 @@ KEEPERS = {
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Arrays are made and dropped; every object that keeps one must find its values unchanged."""
+    """Arrays are made and dropped; each keeps its values while an object refers to it."""
 
     limit = 2**20
 

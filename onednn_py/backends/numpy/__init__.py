@@ -7,6 +7,34 @@ bound the temporary memory, never over pixels or single images; tiles run on sev
 
 from __future__ import annotations
 
-from .plan import NumpyPlan
+from collections.abc import Hashable
 
-__all__ = ["NumpyPlan"]
+from onednn_py.backends.base import BiasPlan, Plan, sequence
+from onednn_py.problem.call_spec import SubProblem
+from onednn_py.problem.problem import Problem
+
+from .plan import NumPyPlan
+
+__all__ = ["NumPyBackend"]
+
+
+class NumPyBackend:
+    """Plans of NumPy's operations; it computes every problem, on every machine."""
+
+    name = "numpy"
+
+    def prepare(self) -> Hashable:
+        """See `Backend.prepare`; threads are NumPy's own business at every execution."""
+        return ()
+
+    def supports(self, problem: Problem) -> None:
+        """See `Backend.supports`."""
+        return None
+
+    def plan(self, sub_problems: tuple[SubProblem, ...], effort: str = "heuristic") -> Plan:
+        """See `Backend.plan`."""
+        plans = [
+            BiasPlan() if sub_problem.only_bias else NumPyPlan(sub_problem.problem)
+            for sub_problem in sub_problems
+        ]
+        return sequence(sub_problems, plans)

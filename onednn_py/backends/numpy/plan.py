@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.arrays import accumulator
+from onednn_py.backends.base import PackedOperand, Plan
+from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.system import blas_threads
 from onednn_py.system.casting import sum_into_bias
@@ -21,21 +22,19 @@ from .gradient import products_gradient
 from .products import CorrelationMethod, Im2col, Kn2row
 from .workspace import Workspace, borrowed_workspace
 
-__all__ = ["NumpyPlan"]
+__all__ = ["NumPyPlan"]
 
 Array = npt.NDArray[Any]
 
 
-class NumpyPlan:
+class NumPyPlan(Plan):
     """How NumPy computes one problem; holds shapes and steps, never arrays."""
 
     backend = "numpy"
     implementation = "numpy"
-    needs_arrays = True
 
-    def __init__(self, problem: Problem, reason: str = "") -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.reason = reason
         # A transposed convolution is a convolution with src and dst exchanged.
         self._convolution = problem.as_convolution()
         self._correlations = [] if problem.is_empty else correlations(self._convolution)
@@ -51,7 +50,7 @@ class NumpyPlan:
         return f"{self.problem.operation}: numpy{reason}, {positions} kernel positions"
 
     @np.errstate(all="ignore")  # infinities are results here, as they are in oneDNN
-    def execute(self, tensors: Mapping[str, Array]) -> None:
+    def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
         """Compute the result from canonical views, and write it into its own view.
 
         Parameters
@@ -65,7 +64,7 @@ class NumpyPlan:
             src, dst, weights = dst, src, weights.swapaxes(1, 2)
         groups, bias = self.problem.groups, tensors.get("bias")
         src, dst = _grouped(src, groups), _grouped(dst, groups)
-        dtype = accumulator(self.problem.dtype)
+        dtype = DATA_TYPES[self.problem.dtype].accumulator
         with borrowed_workspace(dtype, current_threads()) as workspace, blas_threads.limited(1):
             direction = self._convolution.direction
             if direction is Direction.BACKWARD_WEIGHTS:

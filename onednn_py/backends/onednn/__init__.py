@@ -1,1 +1,29 @@
-"""The oneDNN backend: a problem on oneDNN's primitives."""
+"""The oneDNN backend: problems on oneDNN's primitives. Other rooms import this face alone.
+
+``binding`` is the door to C, ``selection`` decides which of oneDNN's implementations, layouts and
+formulations compute a problem, ``execution`` makes them ready to run, ``autotune`` measures them,
+and ``wisdom`` remembers what was measured.
+"""
+
+from .autotune import DEFAULT_BUDGET, Measured
+from .backend import OneDNNBackend, machine_here, recall
+from .binding.library import Library, library, rejections
+from .binding.runtime import apply_threads, reset_threads
+from .selection.capabilities import GRAPH_FUNCTION, support
+from .selection.defects import DEFECTS
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "DEFECTS",
+    "GRAPH_FUNCTION",
+    "Library",
+    "Measured",
+    "OneDNNBackend",
+    "apply_threads",
+    "library",
+    "machine_here",
+    "recall",
+    "rejections",
+    "reset_threads",
+    "support",
+]

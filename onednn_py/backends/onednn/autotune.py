@@ -1,4 +1,4 @@
-"""Tune: time the candidates of a problem and keep the fastest that computes the same.
+"""Autotuning: time the candidates of a problem and keep the fastest that computes the same.
 
 Every candidate runs on the same arrays of small integers. Sums of these are exact in
 float32 whatever their order, so that a candidate must agree with the heuristic choice to
@@ -8,7 +8,6 @@ the last bit before it is trusted. Where one does not, a reference says which of
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,15 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py.errors import OneDNNError
-from onednn_py.problem.arrays import DTYPES
-from onednn_py.problem.problem import Choice, Problem, TensorLayout
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.problem import Problem, TensorLayout
+from onednn_py.system.forks import in_forked_child
 from onednn_py.system.memory_pool import ALIGNMENT, pool
 
-from .binding.engine import Api
-from .execution.plan import NativePlan
-from .selection.select import build_plan, candidates
+from .binding.engine import Engine
+from .execution.plan import OneDNNPlan, build_plan
+from .selection.choice import Choice
+from .selection.select import candidates
 
-__all__ = ["DEFAULT_BUDGET", "Measured", "described", "measure"]
+__all__ = ["DEFAULT_BUDGET", "Measured", "integer_tensors", "measure"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -65,7 +66,7 @@ class Measured:
 
     Attributes
     ----------
-    plan : NativePlan
+    plan : OneDNNPlan
         Of the fastest choice.
     microseconds, heuristic_microseconds : float
         Medians of one execution, of the choice and of the heuristic one, run alternately.
@@ -73,20 +74,20 @@ class Measured:
         Candidates and their medians in microseconds, fastest first.
     """
 
-    plan: NativePlan
+    plan: OneDNNPlan
     microseconds: float
     heuristic_microseconds: float
     timings: tuple[tuple[str, float], ...]
 
 
 def measure(
-    api: Api, problem: Problem, reference: Reference, budget: float = DEFAULT_BUDGET
+    engine: Engine, problem: Problem, reference: Reference, budget: float = DEFAULT_BUDGET
 ) -> Measured:
     """Return the fastest plan of a problem.
 
     Parameters
     ----------
-    api : Api
+    engine : Engine
     problem : Problem
     reference : callable
         Computes the problem in place from canonical views by role; asked where two ways of
@@ -101,13 +102,13 @@ def measure(
         candidate that fails is passed over.
     """
     with _measuring:
-        return _measure(api, problem, reference, budget)
+        return _measure(engine, problem, reference, budget)
 
 
 class _Runner:
     """A plan and its executions' times."""
 
-    def __init__(self, plan: NativePlan, tensors: dict[str, Array]) -> None:
+    def __init__(self, plan: OneDNNPlan, tensors: dict[str, Array]) -> None:
         self.plan = plan
         self.times: list[float] = []
         if plan.needs_arrays:
@@ -131,29 +132,29 @@ class _Runner:
         return median(self.times) * 1e6
 
 
-def _measure(api: Api, problem: Problem, reference: Reference, budget: float) -> Measured:
+def _measure(engine: Engine, problem: Problem, reference: Reference, budget: float) -> Measured:
     begin = time.perf_counter()
-    tensors = _tensors(problem)
+    tensors = integer_tensors(problem)
     results = [tensors[name] for name in _result_names(problem)]
-    heuristic = _Runner(build_plan(api, problem), tensors)
+    heuristic = _Runner(build_plan(engine, problem), tensors)
     heuristic.warm_up()
     expected = [result.copy() for result in results]
     best = _race(heuristic, float("inf"))
     runners = [heuristic]
     is_checked = False
-    for part in candidates(api, problem):
-        if part.choice == heuristic.plan.choice:
+    for candidate in candidates(engine, problem):
+        if candidate.choice == heuristic.plan.choice:
             continue
         if time.perf_counter() - begin > budget:
             _log.info("%s: no time left for further candidates", problem.operation)
             break
         try:
-            runner = _Runner(NativePlan(api, part), tensors)
+            runner = _Runner(OneDNNPlan(engine, candidate), tensors)
             for result in results:
                 result.fill(0)
             runner.warm_up()
         except OneDNNError as error:
-            _log.info("%s: %s fails: %s", problem.operation, described(part.choice), error)
+            _log.info("%s: %s fails: %s", problem.operation, candidate.choice, error)
             continue
         found = [result.copy() for result in results]
         if not is_checked and not all(map(np.array_equal, found, expected)):
@@ -166,7 +167,7 @@ def _measure(api: Api, problem: Problem, reference: Reference, budget: float) ->
                     _pass_over(problem, wrong.plan.choice)
                 runners, best, expected = [], float("inf"), right
         if not all(map(np.array_equal, found, expected)):
-            _pass_over(problem, part.choice)
+            _pass_over(problem, candidate.choice)
             continue
         best = min(best, _race(runner, best))
         runners.append(runner)
@@ -188,15 +189,13 @@ def _measure(api: Api, problem: Problem, reference: Reference, budget: float) ->
     winner = min(finalists, key=lambda runner: runner.microseconds)
     if heuristic in runners and winner.microseconds * LEAST_GAIN > heuristic.microseconds:
         winner = heuristic
-    timings = sorted(((described(r.plan.choice), r.microseconds) for r in runners), key=_time)
+    timings = sorted(((str(r.plan.choice), r.microseconds) for r in runners), key=_time)
     winner.plan.timings = tuple(timings)
     return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
 
 
 def _pass_over(problem: Problem, choice: Choice) -> None:
-    _log.warning(
-        "%s: %s computes something else: passed over", problem.operation, described(choice)
-    )
+    _log.warning("%s: %s computes something else: passed over", problem.operation, choice)
 
 
 def _time(timing: tuple[str, float]) -> float:
@@ -214,13 +213,13 @@ def _race(runner: _Runner, best: float) -> float:
 
 
 def _result_names(problem: Problem) -> list[str]:
-    names = [problem.result_name]
-    if problem.result_name == "weights" and problem.bias is not None:
+    names = [problem.result_role]
+    if problem.result_role == "weights" and problem.bias is not None:
         names.append("bias")
     return names
 
 
-def _tensors(problem: Problem) -> dict[str, Array]:
+def integer_tensors(problem: Problem) -> dict[str, Array]:
     """Arrays of the problem's layouts, by role, filled with small integers."""
     rng = np.random.default_rng(0)
     made = {}
@@ -246,22 +245,7 @@ def _tensors(problem: Problem) -> dict[str, Array]:
     return made
 
 
-def described(choice: Choice) -> str:
-    """Return a choice in one line."""
-    notes = [choice.implementation or "first"]
-    if choice.formulation != "direct":
-        notes.append(choice.formulation)
-    notes.append(f"activations {choice.activations}, weights {choice.weights}")
-    notes.append(choice.compute_dtype)
-    if choice.pieces > 1:
-        notes.append(f"{choice.pieces} pieces of {choice.cut}")
-    return ", ".join([*notes, "one thread"] if choice.threads else notes)
-
-
-def _after_fork_in_child() -> None:
+@in_forked_child
+def _reset() -> None:
     global _measuring
     _measuring = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

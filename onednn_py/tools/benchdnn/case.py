@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import onednn_py
-from onednn_py.problem.arrays import DTYPES
-from onednn_py.problem.operations import OPERATIONS, Operation
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.operations import DOCUMENTED, Operation
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 
@@ -64,7 +64,7 @@ class Case:
     @cached_property
     def operation(self) -> Operation:
         wanted = (self.descriptor.transposed, DIRECTIONS[self.direction][0])
-        return next(o for o in OPERATIONS.values() if (o.transposed, o.direction) == wanted)
+        return next(o for o in DOCUMENTED.values() if (o.transposed, o.direction) == wanted)
 
     @property
     def is_forward(self) -> bool:
@@ -163,7 +163,7 @@ class Case:
         results = function(*inputs, **self.keywords, backend=backend)
         return results if isinstance(results, tuple) else (results,)
 
-    def plan(self, backend: str) -> onednn_py.Plan:
+    def plan(self, backend: str) -> onednn_py.Plan[Any]:
         function = getattr(onednn_py, self.operation.name)
         specs = map(self._spec, self.input_roles)
         return onednn_py.plan(function, *specs, **self.keywords, backend=backend)
@@ -178,10 +178,7 @@ class Case:
             name: self._spec(role) if role in self.input_roles else None
             for name, role in operation.tensors.items()
         }
-        arguments = {**self.keywords, "auto_pad": "none"}
-        bias = arguments.pop("bias", False)
-        call = recipe(operation.name, tensors, arguments, bias=bias)
-        return call.problem(call.dense_strides())
+        return recipe(operation, {**tensors, **self.keywords}).problem({})
 
     @cached_property
     def keywords(self) -> dict[str, Any]:

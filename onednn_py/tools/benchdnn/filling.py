@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onednn_py.problem.dtypes import DATA_TYPES
+
 from .case import Case
 
 __all__ = ["density", "fill_integers", "fill_normal", "largest"]
@@ -31,9 +33,6 @@ LARGEST = {
     "dst": {"f32": 8, "bf16": 4, "f16": 4},
 }
 TRANSPOSED_LARGEST = {**LARGEST, "weights": {"f32": 32, "bf16": 8, "f16": 2}}
-
-# Binary digits of the significand, including the implicit one.
-DIGITS = {"f32": 24, "bf16": 8, "f16": 11}
 
 
 def largest(case: Case, role: str) -> int:
@@ -50,7 +49,9 @@ def density(case: Case, role: str) -> float:
     """
     if role != ("src" if case.is_forward else "dst"):
         return 1.0
-    safe_terms: int = 2 ** DIGITS[case.dtype] // (largest(case, "src") * largest(case, "weights"))
+    safe_terms: int = 2 ** DATA_TYPES[case.dtype].digits // (
+        largest(case, "src") * largest(case, "weights")
+    )
     return min(1.0, safe_terms / max(case.terms, 1))
 
 

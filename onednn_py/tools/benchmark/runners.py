@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py import api
+import onednn_py
 from onednn_py.api.info import package_version
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.benchdnn.case import Case
 
 from . import torch_runner
@@ -60,7 +60,7 @@ def _own_version() -> str:
 
 def _plain_call(case: Case, inputs: list[Array]) -> tuple[Call, str]:
     """Return a call of the public function with fresh results, as a user writes it."""
-    function = getattr(api, case.operation.name)
+    function = getattr(onednn_py, case.operation.name)
     keywords = dict(case.keywords)
     for name in PER_AXIS:
         if len(values := set(keywords.get(name, ()))) == 1:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import Descriptor

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onednn_py
+from onednn_py.api.types import Wrt
 
 __all__ = [
     "CLASSES",
@@ -126,7 +127,7 @@ class ConvolutionLayer:
         weights: Array,
         diff_dst: Array,
         dtype: np.dtype[Any],
-        wrt: tuple[str, ...],
+        wrt: tuple[Wrt, ...],
     ) -> tuple[Any, ...]:
         """Return diff_src, diff_weights and diff_bias; None for those not in ``wrt``."""
         tensors = (tensor.astype(dtype) for tensor in (src, weights, diff_dst * GRADIENT_SCALE))
@@ -212,7 +213,7 @@ class Network:
             src, dst = activations[index : index + 2]
             weights, _ = self._of(layer.name)
             # The gradient of the images is not needed.
-            wrt = ("src", "weights", "bias") if index else ("weights", "bias")
+            wrt: tuple[Wrt, ...] = ("src", "weights", "bias") if index else ("weights", "bias")
             diff_dst = relu_backward(dst, diff_dst)
             diff_dst, diff_weights, diff_bias = layer.backward(
                 src, weights, diff_dst, self.dtype, wrt

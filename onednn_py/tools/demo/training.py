@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import onednn_py
 from onednn_py import TensorSpec, plan
+from onednn_py.config import BackendName
 from onednn_py.tools.extras import require
 
 from .network import CONVOLUTIONS, IMAGE_SIZE, Adam, Network
@@ -154,7 +155,7 @@ def accuracy(network: Network, images: Array, labels: Array) -> float:
 
 
 def seconds_per_epoch(
-    network: Network, digits: Digits, backends: tuple[str, ...], rounds: int = 3
+    network: Network, digits: Digits, backends: tuple[BackendName, ...], rounds: int = 3
 ) -> dict[str, float]:
     """Return the median time of an epoch by backend; the network is not changed.
 

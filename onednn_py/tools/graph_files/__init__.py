@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from onednn_py.api.run_op import KINDS
 from onednn_py.errors import AttributeValueError, GraphFileError
 from onednn_py.problem.attributes import parse_shape
+from onednn_py.problem.operations import DOCUMENTED
 
 from .agreement import Comparison
 from .parsing import GraphOperation, LogicalTensor, parse_graph
@@ -140,7 +140,7 @@ class Graph:
         names = self.input_names
         tensors: dict[int, tuple[LogicalTensor, bool]] = {}
         for operation, documented_name, tensor in self._inputs():
-            is_shape = documented_name == KINDS[operation.kind].shape
+            is_shape = documented_name == DOCUMENTED[operation.kind].shape_argument
             tensors.setdefault(tensor.id, (tensor, is_shape))
         given: dict[int, Any] = {}
         given_shapes: dict[int, tuple[int, ...]] = {}
@@ -173,7 +173,7 @@ class Graph:
     def _inputs(self) -> Iterator[tuple[GraphOperation, str, LogicalTensor]]:
         """Yield the inputs of all supported operations, with their documented names."""
         for operation in self.operations:
-            if operation.kind in KINDS:
-                names = KINDS[operation.kind].inputs
+            if operation.kind in DOCUMENTED:
+                names = DOCUMENTED[operation.kind].documented_inputs
                 for name, tensor in zip(names, operation.inputs, strict=False):
                     yield operation, name, tensor

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.tools.benchdnn.filling import DIGITS
-from onednn_py.tools.verification.numerical_errors import LEAST_EXPONENT, UNIT_ROUNDOFF
+from onednn_py.problem.dtypes import DATA_TYPES
 
 from .tensors import EXACT_SUM
 
@@ -71,7 +70,7 @@ class Tolerance:
             largest_sum += _largest(inputs["bias"])
         self.exact = largest_sum <= EXACT_SUM and all(map(_is_integral, inputs.values()))
         self._dtype = dtype
-        self._smallest = 2.0 ** (LEAST_EXPONENT[dtype] + 1 - DIGITS[dtype])
+        self._smallest = DATA_TYPES[dtype].smallest
         self._sqrt_terms = max(terms, 1) ** 0.5
         self._walk = self._sqrt_terms * _root_mean_square(first) * _root_mean_square(second)
 
@@ -106,8 +105,8 @@ class Tolerance:
         finite = np.abs(reference)
         finite[~np.isfinite(finite)] = 0
         scale = max(float(finite.max(initial=0.0)), self._walk)
-        rounding = 2 * UNIT_ROUNDOFF[self._dtype] * finite + self._smallest
-        allowed: Array = rounding + self._sqrt_terms * 2 * UNIT_ROUNDOFF["f32"] * scale
+        rounding = 2 * DATA_TYPES[self._dtype].unit_roundoff * finite + self._smallest
+        allowed: Array = rounding + self._sqrt_terms * 2 * DATA_TYPES["f32"].unit_roundoff * scale
         return allowed
 
 

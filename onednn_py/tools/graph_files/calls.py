@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
-from onednn_py.api.run_op import KINDS, bind
-from onednn_py.config import current_backend
-from onednn_py.dispatch import planner as dispatch
-from onednn_py.dispatch.bound_call import Task, run, settings
+from onednn_py.api.run_op import bind
+from onednn_py.backends.base import Plan
+from onednn_py.dispatch.bound_call import call_plan, run, settings
 from onednn_py.errors import DTypeError, GraphFileError, OneDNNPyError, ShapeError
-from onednn_py.problem.arrays import DTYPES, TensorSpec, element_strides
-from onednn_py.problem.formats import dense_strides
-from onednn_py.problem.operations import OPERATIONS
+from onednn_py.problem.arrays import TensorSpec, element_strides
+from onednn_py.problem.call_spec import CallSpec, call_spec
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.operations import DOCUMENTED
 from onednn_py.problem.problem import Direction
-from onednn_py.problem.recipe import Recipe, recipe
+from onednn_py.problem.recipe import Recipe
 from onednn_py.tools.native_programs import Request, Token
 
 from .parsing import GraphOperation, LogicalTensor
@@ -43,21 +42,25 @@ class UnsupportedOperationError(OneDNNPyError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A supported operation: its recipe, and the tensors of the file that it reads and writes.
+    """A supported operation: its call, and the tensors of the file that it reads and writes.
 
     Attributes
     ----------
     operation : GraphOperation
-    recipe : Recipe
+    spec : CallSpec
     inputs : dict of str to LogicalTensor
         By role (src, weights, dst, bias), in the order of the operation's inputs.
     result : LogicalTensor
     """
 
     operation: GraphOperation
-    recipe: Recipe
+    spec: CallSpec
     inputs: dict[str, LogicalTensor]
     result: LogicalTensor
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.spec.parts[0].recipe
 
     @property
     def dtype(self) -> str:
@@ -70,7 +73,7 @@ class Call:
     @property
     def terms(self) -> int:
         """Products in the longest sum of the result."""
-        problem = self.recipe.problem(self.recipe.dense_strides()).as_convolution()
+        problem = self.recipe.problem({}).as_convolution()
         _, outputs, inputs, *kernel = problem.weights.shape
         minibatch, _, *windows = problem.dst.shape
         if problem.direction is Direction.BACKWARD_WEIGHTS:
@@ -86,17 +89,15 @@ class Call:
         shapes = {names[role]: self.recipe.views[role].shape for role in self.inputs}
         return {**shapes, operation.result: self.recipe.result_shape}
 
-    def plan(self, arrays: Mapping[str, Array], backend: str | None) -> dispatch.BackendPlan:
+    def plan(self, arrays: Mapping[str, Array], backend: str | None) -> Plan:
         """Return the plan, cached or new, that `execute` uses for these arrays, by role."""
-        strides = {
-            role: element_strides(array) or dense_strides(array.shape)
-            for role, array in arrays.items()
-        }
-        return dispatch.plan_problem(self.recipe.problem(strides), current_backend(backend))
+        found = {role: element_strides(array) for role, array in arrays.items()}
+        strides = {role: one for role, one in found.items() if one is not None}
+        return call_plan(self.spec, strides, settings(backend))
 
     def execute(self, arrays: Mapping[str, Array], out: Array | None, backend: str | None) -> Array:
         """Return the result of the input arrays, given by role."""
-        (result,) = run(Task.of(self.recipe), arrays, (out,), settings(backend))
+        (result,) = run(self.spec, arrays, (out,), settings(backend))
         return result
 
     def request(self, arrays: Mapping[str, Array]) -> Request:
@@ -117,7 +118,7 @@ class Call:
         }
         if any(attributes.output_padding):
             tokens["output_padding"] = attributes.output_padding
-        if KINDS[name].shape:
+        if DOCUMENTED[name].shape_argument:
             is_weights = self.recipe.operation.direction is Direction.BACKWARD_WEIGHTS
             tokens["weights_shape" if is_weights else "dst_shape"] = shape
         inputs = tuple(arrays[role] for role in self.inputs)
@@ -149,7 +150,7 @@ def call_of(
     ShapeError, AttributeValueError, DTypeError
         As the functions themselves raise.
     """
-    documented = KINDS.get(operation.kind)
+    documented = DOCUMENTED.get(operation.kind)
     if documented is None:
         raise UnsupportedOperationError(f"the kind {operation.kind} is none that onednn_py runs")
     if len(operation.outputs) != 1:
@@ -166,14 +167,15 @@ def call_of(
     for index, tensor in tensors.items():
         inputs[index] = _spec(tensor, specs)
     attributes = _attributes(operation)
-    if documented.shape:
+    if documented.shape_argument:
         for index, tensor in enumerate(operation.inputs):
             if index not in tensors:
                 inputs[index] = given_shapes.get(tensor.id)
         # A file does not hold the values of an input, but it holds the result's shape.
-        attributes.setdefault(documented.shape, result.shape)
-    bound, arguments = bind(operation.kind, inputs, attributes)
-    checked = _recipe(bound.function, arguments)
+        attributes.setdefault(documented.shape_argument, result.shape)
+    _, arguments = bind(operation.kind, inputs, attributes)
+    spec = call_spec(documented.name, arguments)
+    checked = spec.parts[0].recipe
     if result.shape not in (None, checked.result_shape):
         raise ShapeError(
             f"outputs[0]: the file gives it the shape {result.shape}, inputs and attributes"
@@ -182,14 +184,16 @@ def call_of(
     if DTYPES[result.dtype] != DTYPES[checked.dtype]:
         raise DTypeError(f"outputs[0]: is {result.dtype}, but the inputs are {checked.dtype}")
     roles = checked.operation.tensors
-    by_role = {roles[documented.inputs[index]]: tensor for index, tensor in tensors.items()}
-    return Call(operation, checked, by_role, result)
+    by_role = {
+        roles[documented.documented_inputs[index]]: tensor for index, tensor in tensors.items()
+    }
+    return Call(operation, spec, by_role, result)
 
 
 def _is_shape_input(name: str, index: int) -> bool:
     """Whether an input of an operation is a shape, such as dst_shape, and not a tensor."""
-    names = KINDS[name].inputs
-    return index < len(names) and names[index] == KINDS[name].shape
+    names = DOCUMENTED[name].documented_inputs
+    return index < len(names) and names[index] == DOCUMENTED[name].shape_argument
 
 
 def _check_dtype(tensor: LogicalTensor) -> None:
@@ -226,15 +230,3 @@ def _attributes(operation: GraphOperation) -> dict[str, Any]:
     if isinstance(padding, list) and len(padding) > axes > 0 and not any(padding[axes:]):
         attributes["output_padding"] = padding[:axes]
     return attributes
-
-
-def _recipe(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Recipe:
-    name = function.__name__
-    parameters = inspect.signature(function).parameters
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    values = {**defaults, **arguments}
-    tensors = {tensor: values.pop(tensor) for tensor in OPERATIONS[name].tensors}
-    # These parameters are no attributes of the operation.
-    for argument in ("out", "backend", "fpmath_mode", "bias"):
-        values.pop(argument, None)
-    return recipe(name, tensors, values)

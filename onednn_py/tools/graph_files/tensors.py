@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py.errors import DTypeError, GraphFileError, ShapeError
-from onednn_py.problem.arrays import DTYPES, overlaps
-from onednn_py.tools.benchdnn.filling import DIGITS, LARGEST
+from onednn_py.problem.arrays import overlaps
+from onednn_py.problem.dtypes import DATA_TYPES, DTYPES
+from onednn_py.tools.benchdnn.filling import LARGEST
 
 from .calls import FILE_DTYPES, Call
 from .parsing import LogicalTensor
@@ -23,7 +24,7 @@ __all__ = ["EXACT_SUM", "Filling", "allocate", "check_memory", "fillings", "give
 Array = npt.NDArray[Any]
 
 # float32, in which every backend accumulates, holds all integers up to this exactly.
-EXACT_SUM = 2 ** DIGITS["f32"]
+EXACT_SUM = 2 ** DATA_TYPES["f32"].digits
 
 # Memory of an execution and its comparison, in multiples of that of the tensors.
 WORKING_COPIES = 3
@@ -66,7 +67,7 @@ def fillings(call: Call) -> dict[int, Filling]:
         for role in call.inputs
     }
     factors = [role for role in call.inputs if role != "bias"]
-    safe_terms = 2 ** DIGITS[call.dtype] // prod(limits[role] for role in factors)
+    safe_terms = 2 ** DATA_TYPES[call.dtype].digits // prod(limits[role] for role in factors)
     sparse = "src" if call.result_role == "dst" else "dst"
     density = min(1.0, max(safe_terms, 1) / max(call.terms, 1))
     return {

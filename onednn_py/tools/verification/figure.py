@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.tools.extras import require
 from onednn_py.tools.pictures import save
 
-from .numerical_errors import UNIT_ROUNDOFF, Measurement, by_family
+from .numerical_errors import Measurement, by_family
 
 __all__ = ["save_error_figure"]
 
@@ -88,7 +89,7 @@ def _draw_types(axes: Any, dtypes: Sequence[str]) -> None:
         top, bottom = rows[0] - 0.5, rows[-1] + 0.5
         if number % 2 == 0:
             axes.axhspan(top, bottom, color=BAND_COLOUR, zorder=0)
-        unit = UNIT_ROUNDOFF[dtype]
+        unit = DATA_TYPES[dtype].unit_roundoff
         colour = COLOURS[dtype]
         axes.plot([unit, unit], [top, bottom], color=colour, linestyle="--", linewidth=1.2)
         axes.annotate(

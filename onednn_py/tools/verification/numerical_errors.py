@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchdnn.filling import DIGITS, fill_normal
+from onednn_py.tools.benchdnn.filling import fill_normal
 
 from .native_runner import NativeRunner
 
 __all__ = [
-    "UNIT_ROUNDOFF",
     "Group",
     "Measurement",
     "by_family",
@@ -31,12 +31,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-# Largest relative error of one rounding to nearest.
-UNIT_ROUNDOFF = {dtype: 2.0**-digits for dtype, digits in DIGITS.items()}
-
-# Binary exponent of the smallest normal number; neighbours below it are equally far apart.
-LEAST_EXPONENT = {"f32": -126, "bf16": -126, "f16": -14}
 
 # PyTorch's relative and absolute tolerances. The absolute one is multiplied by the square root
 # of the terms of a sum, as the magnitude of a sum of random terms grows.
@@ -147,7 +141,7 @@ def _measurement(
     relative_tolerance, absolute_tolerance = TOLERANCES[case.dtype]
     terms = max(case.terms, 1)
     absolute_tolerance *= terms**0.5
-    absolute_tolerance += SEQUENTIAL_LOSS * terms * UNIT_ROUNDOFF["f32"]
+    absolute_tolerance += SEQUENTIAL_LOSS * terms * DATA_TYPES["f32"].unit_roundoff
     relative_errors, ulp_errors, tolerable = [], [], True
     for result, exact in zip(results, reference, strict=True):
         error = np.abs(result.astype(np.float64) - exact)
@@ -172,9 +166,8 @@ def _measurement(
 def _ulp(exact: Array, dtype: str) -> Array:
     """Return the distance between neighbouring numbers of the data type at each element."""
     _, exponents = np.frexp(exact)
-    digits = DIGITS[dtype]
-    least = LEAST_EXPONENT[dtype] + 1 - digits
-    distances: Array = np.ldexp(1.0, np.maximum(exponents - digits, least))
+    spacing = np.ldexp(1.0, exponents - DATA_TYPES[dtype].digits)
+    distances: Array = np.maximum(spacing, DATA_TYPES[dtype].smallest)
     return distances
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import onednn_py
+from onednn_py.backends.onednn import OneDNNBackend
 from onednn_py.tools import native_programs
 from onednn_py.tools.graph_files import replay as replay_module
 from onednn_py.tools.graph_files.parsing import parse_graph
@@ -210,8 +211,7 @@ def test_a_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
     def missing(*arguments: Any) -> None:
         raise onednn_py.LibraryNotFoundError("nothing found")
 
-    monkeypatch.setattr("onednn_py.dispatch.bound_call.plan_jobs", missing)
-    monkeypatch.setattr("onednn_py.dispatch.planner.plan_jobs", missing)
+    monkeypatch.setattr(OneDNNBackend, "prepare", missing)
     graph = onednn_py.load_graph(write(tmp_path, gradient()))
     with pytest.raises(onednn_py.LibraryNotFoundError, match="nothing found"):
         graph.run(backend="onednn")

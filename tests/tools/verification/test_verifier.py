@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.dispatch import planner as dispatch
+from onednn_py.backends.onednn import backend
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, DIRECTIONS, Case
 from onednn_py.tools.verification import verifier
@@ -89,10 +89,10 @@ def no_implementation(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*_: object) -> None:
         raise onednn_py.OneDNNError("dnnl_primitive_desc_create", "unimplemented")
 
-    monkeypatch.setattr(dispatch, "build_plan", refuse)
-    dispatch.plan_cache.clear()
+    monkeypatch.setattr(backend, "build_plan", refuse)
+    onednn_py.cache_clear()
     yield
-    dispatch.plan_cache.clear()
+    onednn_py.cache_clear()
 
 
 @needs_onednn

@@ -19,7 +19,7 @@ from .declarations import ffi, text_of
 from .library import Library
 from .openmp import find_openmp
 
-__all__ = ["Api", "Handle"]
+__all__ = ["Engine", "Handle"]
 
 # A cffi pointer that destroys what it points to when it is collected.
 Handle = Any
@@ -29,8 +29,8 @@ Handle = Any
 _BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
-class Api:
-    """Checked calls into one library, on one CPU engine."""
+class Engine:
+    """A library's CPU engine, and checked calls into the library."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -42,7 +42,7 @@ class Api:
             value: name.removeprefix("dnnl_")
             for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
         }
-        self.engine = self._create(
+        self.handle = self._create(
             "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
         )
         self._attributes = {"strict": self._attributes_of("strict")}
@@ -66,13 +66,13 @@ class Api:
     def _create(self, kind: str, function: str, *arguments: Any, destroy: str) -> Handle:
         made = self.ffi.new(kind)
         self.check(function, getattr(self.lib, function)(made, *arguments))
-        keep = getattr(self, "engine", None)
+        keep = getattr(self, "handle", None)
         return self.ffi.gc(made[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
 
     def stream(self) -> Handle:
         flags = self.lib.dnnl_stream_default_flags
         return self._create(
-            "dnnl_stream_t *", "dnnl_stream_create", self.engine, flags, destroy="stream"
+            "dnnl_stream_t *", "dnnl_stream_create", self.handle, flags, destroy="stream"
         )
 
     def strided_desc(self, shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Handle:
@@ -136,7 +136,7 @@ class Api:
         return self._create(
             "dnnl_primitive_desc_t *",
             name,
-            self.engine,
+            self.handle,
             *arguments,
             self.attributes(fpmath_mode),
             destroy="primitive_desc",
@@ -148,9 +148,9 @@ class Api:
             "dnnl_primitive_desc_t *",
             "dnnl_reorder_primitive_desc_create",
             source,
-            self.engine,
+            self.handle,
             target,
-            self.engine,
+            self.handle,
             self._adding() if adds else self.attributes("strict"),
             destroy="primitive_desc",
         )
@@ -220,7 +220,7 @@ class Api:
             "dnnl_memory_t *",
             "dnnl_memory_create",
             desc,
-            self.engine,
+            self.handle,
             self.ffi.NULL,
             destroy="memory",
         )

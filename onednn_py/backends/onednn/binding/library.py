@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from onednn_py.config import explicit_library
 from onednn_py.errors import LibraryNotFoundError
+from onednn_py.system.forks import in_forked_child
 
 from .declarations import ffi, text_of
 from .search import Candidate, candidates
 
-__all__ = ["Library", "Rejection", "find_library", "library", "rejections"]
+__all__ = ["Library", "Rejection", "library", "rejections"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -97,23 +98,6 @@ def rejections() -> list[Rejection]:
     return list(_rejected)
 
 
-def find_library() -> Library | None:
-    """Return the library in use, opening it at the first call; None if there is none.
-
-    Raises
-    ------
-    LibraryNotFoundError
-        If ``ONEDNN_PY_LIBRARY`` names a path that cannot be used: an explicit wish is
-        never replaced by something else.
-    """
-    try:
-        return library()
-    except LibraryNotFoundError:
-        if explicit_library() is not None:
-            raise
-        return None
-
-
 def library() -> Library:
     """Return the library in use, opening it at the first call.
 
@@ -128,25 +112,25 @@ def library() -> Library:
     with _lock:
         if _found is not None:
             return _found
-        wish = explicit_library()
-        if _failure is None or _failure[0] != wish:
-            _found = _search(wish)
+        explicit = explicit_library()
+        if _failure is None or _failure[0] != explicit:
+            _found = _search(explicit)
             if _found is not None:
                 _log.info("oneDNN %s from %s", _found.version_text, _found.path)
                 return _found
-            _failure = (wish, _failure_message(wish))
+            _failure = (explicit, _failure_message(explicit))
         raise LibraryNotFoundError(_failure[1])
 
 
-def reset_lock() -> None:
-    """Replace the lock in a child process, where another thread of the parent may hold it."""
+@in_forked_child
+def _reset() -> None:
     global _lock
     _lock = threading.Lock()
 
 
-def _search(wish: str | None) -> Library | None:
+def _search(explicit: str | None) -> Library | None:
     _rejected.clear()
-    tried = [Candidate(wish, "ONEDNN_PY_LIBRARY")] if wish else candidates()
+    tried = [Candidate(explicit, "ONEDNN_PY_LIBRARY")] if explicit else candidates()
     for candidate in tried:
         opened = _open(candidate)
         if isinstance(opened, Library):
@@ -156,9 +140,9 @@ def _search(wish: str | None) -> Library | None:
     return None
 
 
-def _failure_message(wish: str | None) -> str:
+def _failure_message(explicit: str | None) -> str:
     listed = "".join(f"\n  {r.path} ({r.source}): {r.reason}" for r in _rejected)
-    if wish:
+    if explicit:
         return f"ONEDNN_PY_LIBRARY names a library that cannot be used:{listed}"
     tried = f"; tried:{listed}" if listed else "; found no file to try"
     return f"no usable oneDNN library{tried}\nRemedy: {REMEDY}"

@@ -1,8 +1,8 @@
-"""The OpenMP runtime that libdnnl really uses: how many threads it gives the calling thread.
+"""The OpenMP runtime that libdnnl uses: how many threads it gives the calling thread.
 
-OpenMP keeps the number per thread, and a process may hold several OpenMP runtimes; only
-the one that libdnnl is bound to counts. The wish of `config` is applied to a thread when
-it calls, and what the thread had before is given back when the wish ends.
+OpenMP keeps the number of threads per thread, and a process may hold several OpenMP runtimes;
+only the one that libdnnl is bound to counts. The number of `config` is applied to a thread when
+the thread calls, and the number that it had before is put back when the setting ends.
 """
 
 from __future__ import annotations
@@ -25,9 +25,19 @@ __all__ = ["OpenMP", "find_openmp"]
 
 
 class _Applied(threading.local):
-    """What was done on one thread: the number wished for, what it became, what it was."""
+    """What was applied to one thread.
 
-    wish: int | None = None
+    Attributes
+    ----------
+    wanted : int or None
+        The number asked for.
+    number : int
+        The number that the runtime gave.
+    before : int
+        The number that the thread had.
+    """
+
+    wanted: int | None = None
     number = 0
     before = 0
 
@@ -73,35 +83,35 @@ class OpenMP:
             self._set(before)
 
     @property
-    def is_touched(self) -> bool:
-        """Whether a wish is applied to the calling thread."""
-        return _applied.wish is not None
+    def is_applied(self) -> bool:
+        """Whether a number is applied to the calling thread."""
+        return _applied.wanted is not None
 
-    def threads(self, wish: int | None) -> int:
-        """Return the number of threads of the calling thread, having applied the wish.
+    def apply(self, wanted: int | None) -> int:
+        """Give the calling thread a number of threads, and return the number that it has then.
 
         Parameters
         ----------
-        wish : int or None
-            None for what the thread has, or had before the last wish.
+        wanted : int or None
+            None for the number that the thread had before one was applied.
         """
         applied = _applied
         number: int = self._get()
-        if number == applied.number and wish == applied.wish:
+        if number == applied.number and wanted == applied.wanted:
             return number
-        if wish is None:
-            if applied.wish is not None and number == applied.number:
+        if wanted is None:
+            if applied.wanted is not None and number == applied.number:
                 self._set(applied.before)
                 number = applied.before
         else:
-            if applied.wish is None or number != applied.number:
-                # Others may have set it meanwhile: theirs is what is given back.
+            if applied.wanted is None or number != applied.number:
+                # Others may have set it meanwhile: their number is put back.
                 applied.before = number
-            if number != wish:
-                self._set(wish)
+            if number != wanted:
+                self._set(wanted)
                 # A runtime may have a limit of its own.
                 number = self._get()
-        applied.wish, applied.number = wish, number
+        applied.wanted, applied.number = wanted, number
         parallel.follow(number)
         return number
 

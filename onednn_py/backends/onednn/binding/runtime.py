@@ -11,35 +11,36 @@ import os
 import threading
 
 from onednn_py.config import wanted_threads
+from onednn_py.system.forks import in_forked_child
 
-from .engine import Api
-from .library import Library, library, reset_lock
+from .engine import Engine
+from .library import Library, library
 from .openmp import OpenMP, find_openmp
 
-__all__ = ["generation", "gives_threads_back", "is_forked", "runtime", "threads"]
+__all__ = ["apply_threads", "current_engine", "generation", "reset_threads"]
 
 
 _lock = threading.Lock()
-_runtime: Api | None = None
+_engine: Engine | None = None
 _generation = 0
 _openmp: OpenMP | None = None
 _openmp_of: Library | None = None
 
 
-def runtime() -> Api:
-    """Return the library in use, on its engine, opening the library at the first call.
+def current_engine() -> Engine:
+    """Return the engine of the library in use, opening the library at the first call.
 
     Raises
     ------
     LibraryNotFoundError
     """
-    global _runtime
-    if _runtime is None:
+    global _engine
+    if _engine is None:
         opened = library()
         with _lock:
-            if _runtime is None:
-                _runtime = Api(opened)
-    return _runtime
+            if _engine is None:
+                _engine = Engine(opened)
+    return _engine
 
 
 def generation() -> int:
@@ -47,14 +48,10 @@ def generation() -> int:
     return _generation
 
 
-def is_forked() -> bool:
-    return _generation > 0
+def apply_threads(opened: Library) -> int:
+    """Put the number of threads of `config` in force on the calling thread, and return it.
 
-
-def threads(opened: Library) -> int:
-    """Return the number of threads that a call on this thread uses, having applied the wish.
-
-    It is asked before every call, because OpenMP keeps the number per thread. A forked
+    It is called before every call, because OpenMP keeps the number per thread. A forked
     child gets 1, on the runtime that libdnnl itself is bound to.
     """
     global _openmp, _openmp_of
@@ -64,21 +61,18 @@ def threads(opened: Library) -> int:
         _openmp, _openmp_of = find_openmp(opened), opened
     if _openmp is None:
         return os.cpu_count() or 1
-    return _openmp.threads(1 if _generation else wanted_threads())
+    return _openmp.apply(1 if _generation else wanted_threads())
 
 
-def gives_threads_back() -> bool:
-    """Whether the calling thread has a number of threads from here that may have to change."""
-    return _openmp is not None and _openmp.is_touched
+def reset_threads() -> None:
+    """Give the calling thread the number of threads that is in force now, if it had another."""
+    if _openmp is not None and _openmp.is_applied:
+        apply_threads(library())
 
 
-def _after_fork_in_child() -> None:
-    global _lock, _runtime, _generation
+@in_forked_child
+def _reset() -> None:
+    global _lock, _engine, _generation
     _lock = threading.Lock()
-    _runtime = None
+    _engine = None
     _generation += 1
-    reset_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

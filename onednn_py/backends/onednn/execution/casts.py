@@ -1,4 +1,4 @@
-"""Conversions: tensors that are computed in another data type, as dense copies in the workspace."""
+"""Casts: tensors that are computed in another data type, as dense copies in the workspace."""
 
 from __future__ import annotations
 
@@ -9,106 +9,122 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.backends.onednn.selection.candidate import Part
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import TensorLayout
 from onednn_py.system.casting import round_into, widen_into
 
-__all__ = ["Conversions", "Converted"]
+__all__ = ["CastTensor", "Casts"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class CastTensor:
     """A tensor with a copy in another data type.
 
-    Where pieces have parts of the tensor, the copy is of one part, and all pieces use its place.
+    Where chunks have parts of the tensor of their own, the copy is of one part, and all chunks
+    use its place in the workspace.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    role : str
+        In the problem that the primitive computes.
+    offset : int
+        Of the copy in the workspace, in bytes.
+    is_result : bool
     """
 
-    part: Part
+    candidate: Candidate
     role: str
     offset: int
     is_result: bool
 
     @property
     def name(self) -> str:
-        return self.part.name(self.part.formulation.roles[self.role])
-
-    @property
-    def is_cut(self) -> bool:
-        return self.role in self.part.formulation.cut_roles
-
-    def layout(self, piece: int = 0) -> TensorLayout:
-        """Shape and strides of the copy."""
-        layout: TensorLayout = getattr(self.part.formulation.pieces[piece].problem, self.role)
-        return layout
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the largest copy."""
-        extents: list[int] = [
-            getattr(kind, self.role).extent for kind in self.part.formulation.kinds
-        ]
-        return max(extents) * self.dtype.itemsize
+        return self.candidate.operand(self.role)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return DTYPES[self.part.formulation.problem.dtype]
+        return DTYPES[self.candidate.formulation.problem.dtype]
 
-    def seen(self, array: Array, piece: int = 0) -> Array:
-        """Return the caller's elements that are copied for a piece, in the order of `view`."""
-        seen = self.part.formulation.seen(self.role, array)
-        begin = self.part.formulation.pieces[piece].begins[self.role]
-        shape = self.layout(piece).shape
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the largest chunk's copy."""
+        problems = self.candidate.formulation.problems
+        extent: int = max(getattr(problem, self.role).extent for problem in problems)
+        return extent * self.dtype.itemsize
+
+    def is_read_before(self, index: int) -> bool:
+        """Whether the copy must be written before a chunk: an input's, once where all share it."""
+        return not self.is_result and (self._is_split(index) or index == 0)
+
+    def is_written_after(self, index: int) -> bool:
+        """Whether the copy is complete after a chunk: a result's, a sum's after the last one."""
+        return self.is_result and (self._is_split(index) or self._chunk(index).is_last)
+
+    def layout(self, index: int = 0) -> TensorLayout:
+        """Return shape and strides of a chunk's copy."""
+        layout: TensorLayout = getattr(self._chunk(index).problem, self.role)
+        return layout
+
+    def seen(self, array: Array, index: int = 0) -> Array:
+        """Return the caller's elements that are copied for a chunk, in the order of `view`."""
+        seen = self.candidate.formulation.seen(self.role, array)
+        begin = self._chunk(index).tensors[self.role].begin
+        shape = self.layout(index).shape
         return seen[tuple(slice(b, b + n) for b, n in zip(begin, shape, strict=True))]
 
-    def view(self, block: npt.NDArray[Any], offset: int | None = None, piece: int = 0) -> Array:
-        """Return the copy as an array, in a workspace or elsewhere.
+    def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
+        """Return a chunk's copy as an array, in a workspace or in another block of memory.
 
         Raises
         ------
         ValueError
             If the copy would end behind the block.
         """
-        dtype, layout = self.dtype, self.layout(piece)
+        dtype, layout = self.dtype, self.layout(index)
         strides = tuple(stride * dtype.itemsize for stride in layout.strides)
-        place = self.offset if offset is None else offset
-        return np.ndarray(layout.shape, dtype, block, place, strides)
+        offset = self.offset if offset is None else offset
+        return np.ndarray(layout.shape, dtype, block, offset, strides)
+
+    def _chunk(self, index: int) -> Any:
+        return self.candidate.formulation.chunks[index]
+
+    def _is_split(self, index: int) -> bool:
+        return bool(self._chunk(index).tensors[self.role].is_split)
 
 
-class Conversions:
+class Casts:
     """What is converted during one execution.
 
     Parameters
     ----------
-    converted : sequence of Converted
-    tensors : mapping
+    tensors : sequence of CastTensor
+    arrays : mapping
         The caller's, as canonical views by name.
     block : ndarray
         The workspace.
     """
 
     def __init__(
-        self,
-        converted: Sequence[Converted],
-        tensors: Mapping[str, Array],
-        block: npt.NDArray[Any],
+        self, tensors: Sequence[CastTensor], arrays: Mapping[str, Array], block: npt.NDArray[Any]
     ) -> None:
-        self._converted = converted
         self._tensors = tensors
+        self._arrays = arrays
         self._block = block
 
-    def before(self, piece: int) -> None:
-        """Widen what a piece reads; what all pieces read, for the first one."""
-        for one in self._converted:
-            if not one.is_result and (one.is_cut or piece == 0):
-                source = one.seen(self._tensors[one.name], piece)
-                widen_into(one.view(self._block, piece=piece), source)
+    def before(self, index: int) -> None:
+        """Widen what a chunk reads."""
+        for tensor in self._tensors:
+            if tensor.is_read_before(index):
+                source = tensor.seen(self._arrays[tensor.name], index)
+                widen_into(tensor.view(self._block, index=index), source)
 
-    def after(self, piece: int, *, is_last: bool) -> None:
-        """Round what a piece has written; a sum over all pieces, after the last one."""
-        for one in self._converted:
-            if one.is_result and (one.is_cut or is_last):
-                target = one.seen(self._tensors[one.name], piece)
-                round_into(target, one.view(self._block, piece=piece))
+    def after(self, index: int) -> None:
+        """Round what is complete after a chunk."""
+        for tensor in self._tensors:
+            if tensor.is_written_after(index):
+                target = tensor.seen(self._arrays[tensor.name], index)
+                round_into(target, tensor.view(self._block, index=index))

@@ -1,4 +1,4 @@
-"""Building: decided problems to the buffers and steps of one program."""
+"""Lowering: candidates to the buffers and steps of one program."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from onednn_py.backends.onednn.binding.engine import Api, Handle
-from onednn_py.backends.onednn.selection.candidate import Part
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
 from onednn_py.backends.onednn.selection.descriptors import EXECUTION_ARGUMENTS, QUERIES, user_desc
+from onednn_py.problem.problem import Problem
 
-from .casts import Converted
+from .casts import CastTensor
 from .program import Buffer, Layout, Program, Step
 
-__all__ = ["Builder"]
+__all__ = ["Lowering"]
 
 
 class _Reorder(NamedTuple):
-    """A reorder between two buffers, by their indices, or an addition to what is there."""
+    """A reorder between two buffers, by their indices, or an addition to what the target holds."""
 
     name: str
     source: int
@@ -26,60 +28,82 @@ class _Reorder(NamedTuple):
 
 
 class _Tensor(NamedTuple):
-    """A tensor of a piece.
+    """A tensor of a sub-problem.
 
-    ``user`` and ``wanted`` describe it as the caller has it and as the primitive takes it;
-    ``kind`` is the piece's where the tensor is cut, otherwise 0.
+    Attributes
+    ----------
+    candidate : Candidate
+    chunk : Chunk
+    part : ChunkTensor
+    role, name : str
+        In the problem that the primitive computes, and the operand's.
+    user, wanted : Handle
+        Memory descriptors of the tensor as the caller has it and as the primitive takes it.
+    key : hashable
+        Equal for the same tensor of all chunks.
     """
 
-    part: Part
+    candidate: Candidate
+    chunk: Chunk
+    part: ChunkTensor
     role: str
     name: str
     user: Handle
     wanted: Handle
-    place: tuple[int, str]
-    kind: int
+    key: Hashable
 
-    def is_reordered(self, api: Api) -> bool:
-        return not api.equal(self.user, self.wanted)
+    @property
+    def problem(self) -> Problem | None:
+        """The problem by which memory descriptors of the tensor differ from chunk to chunk."""
+        return self.chunk.problem if self.part.is_split else None
 
 
-class Builder:
-    """Collects buffers and steps: reorders in, the primitives, reorders out, piece by piece.
+class Lowering:
+    """Collects buffers and steps: reorders in, primitives, reorders out, chunk by chunk.
 
-    All pieces use the same workspace, and pieces of the same kind the same primitives.
+    All chunks use the same workspace, and chunks of equal problems the same primitives.
+
+    Attributes
+    ----------
+    operands : list of str
+    casts : list of CastTensor
+    reordered : list of str
+        Names of the operands whose layout the primitives do not take as it is.
+    layouts : dict
+        The primitives' memory layouts by operand, in words.
+    scratchpad_bytes : int
     """
 
-    def __init__(self, api: Api, parts: Sequence[Part]) -> None:
-        self._api = api
+    def __init__(self, engine: Engine, candidates: Sequence[Candidate]) -> None:
+        self._engine = engine
         self._buffers: list[Buffer] = []
         self._steps: list[Step] = []
         self._layout = Layout()
         self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
-        self._places: dict[Hashable, int] = {}
+        self._offsets: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
-        self._brought: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
-        self.converted: list[Converted] = []
+        self._inputs: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
+        self.casts: list[CastTensor] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
-        self._piece = 0  # whose steps are being added
-        for self._piece in range(len(parts[0].formulation.pieces)):
+        self._index = 0  # of the chunk whose steps are being added
+        for self._index in range(len(candidates[0].formulation.chunks)):
             after: list[_Reorder] = []
-            for place, part in enumerate(parts):
-                after += self._add(place, part)
+            for number, candidate in enumerate(candidates):
+                after += self._add(number, candidate)
             for reorder in after:
                 self._reorder(reorder)
 
     def program(self, threads: tuple[int, int] | None) -> Program:
-        """Return the steps; scratchpads share one place, since one step runs at a time."""
+        """Return the steps; scratchpads share one offset, since one step runs at a time."""
         offset = self._layout.add(self.scratchpad_bytes)
         for _, index in self._primitives.values():
             if index is not None:
                 self._buffers[index] = Buffer(self._buffers[index].desc, None, offset)
         return Program(
-            self._api,
+            self._engine,
             tuple(self.operands),
             self._buffers,
             self._steps,
@@ -87,162 +111,165 @@ class Builder:
             threads,
         )
 
-    def _add(self, place: int, part: Part) -> list[_Reorder]:
-        """Add the steps of one piece of a part; return what is to follow those of all parts."""
-        formulation = part.formulation
-        problem = formulation.pieces[self._piece].problem
-        kind = formulation.kinds.index(problem)
+    def _add(self, number: int, candidate: Candidate) -> list[_Reorder]:
+        """Add the steps of a candidate's chunk; return those to follow the steps of all."""
+        problem = candidate.formulation.chunks[self._index].problem
         arguments: list[tuple[int, int]] = []
         after: list[_Reorder] = []
         for role, argument in EXECUTION_ARGUMENTS[problem.direction].items():
-            if getattr(problem, role) is None:
+            if role not in problem.layouts:
                 continue
-            one = self._tensor(place, part, role, kind)
-            self.layouts[one.name] = self._api.layout_name(one.wanted)
-            if one.name in part.results:
-                index, reorders = self._result(one)
+            tensor = self._tensor(number, candidate, role)
+            self.layouts[tensor.name] = self._engine.layout_name(tensor.wanted)
+            if tensor.name in candidate.results:
+                index, reorders = self._result(tensor)
                 after += reorders
             else:
-                index = self._input(one)
-            arguments.append((getattr(self._api.lib, f"DNNL_ARG_{argument}"), index))
-        # The bias gradient may be NumPy's business alone.
+                index = self._input(tensor)
+            arguments.append((getattr(self._engine.lib, f"DNNL_ARG_{argument}"), index))
+        # A bias gradient that NumPy sums is an operand, too.
         for role in ("src", "weights", "bias", "dst"):
-            if getattr(formulation.asked, role) is not None:
-                self._operand(part.name(role))
-        descriptor = part.descriptors[kind]
-        key = ("part", place, kind)
-        self._step(key, part.choice.implementation, lambda: descriptor, arguments)
+            if role in candidate.formulation.asked.layouts:
+                self._operand(candidate.name(role))
+        descriptor = candidate.descriptors[problem]
+        name = candidate.choice.implementation
+        self._step(("candidate", number, problem), name, lambda: descriptor, arguments)
         return after
 
-    def _tensor(self, place: int, part: Part, role: str, kind: int) -> _Tensor:
-        formulation = part.formulation
+    def _tensor(self, number: int, candidate: Candidate, role: str) -> _Tensor:
+        chunk = candidate.formulation.chunks[self._index]
         return _Tensor(
-            part,
+            candidate,
+            chunk,
+            chunk.tensors[role],
             role,
-            part.name(formulation.roles[role]),
-            user_desc(self._api, formulation.pieces[self._piece].problem, role),
-            self._wanted(part, role, kind),
-            (place, role),
-            kind if role in formulation.cut_roles else 0,
+            candidate.operand(role),
+            user_desc(self._engine, chunk.problem, role),
+            self._wanted(candidate, role, chunk.problem),
+            (number, role),
         )
 
-    def _input(self, one: _Tensor) -> int:
-        """Return the buffer that the primitive reads, having added what brings it there."""
-        which = self._piece if one.role in one.part.formulation.cut_roles else 0
-        there = self._brought.setdefault((one.name, which), [])
-        index = self._found(one, there)
-        if index is None:
-            index = self._users_own(one)
-            if one.is_reordered(self._api):
-                self.reordered.append(one.name)
-                inner = self._inner_buffer(one)
-                self._reorder(_Reorder(one.name, index, inner), self._operand(one.name))
-                index = inner
-            there.append((one, index))
-        return index
+    def _input(self, tensor: _Tensor) -> int:
+        """Return the buffer that the primitive reads, having added the reorder into it."""
+        index = self._index if tensor.part.is_split else 0
+        present = self._inputs.setdefault((tensor.name, index), [])
+        buffer = self._same_layout(tensor, present)
+        if buffer is None:
+            buffer = self._user_buffer(tensor)
+            if self._is_reordered(tensor):
+                self.reordered.append(tensor.name)
+                inner = self._inner_buffer(tensor)
+                self._reorder(_Reorder(tensor.name, buffer, inner), self._operand(tensor.name))
+                buffer = inner
+            present.append((tensor, buffer))
+        return buffer
 
-    def _result(self, one: _Tensor) -> tuple[int, list[_Reorder]]:
-        """Return the buffer that the primitive writes, and what takes it from there."""
-        index = self._users_own(one)
-        is_reordered = one.is_reordered(self._api)
+    def _result(self, tensor: _Tensor) -> tuple[int, list[_Reorder]]:
+        """Return the buffer that the primitive writes, and the reorders from it."""
+        user = self._user_buffer(tensor)
+        is_reordered = self._is_reordered(tensor)
         if is_reordered:
-            self.reordered.append(one.name)
-        total = self._inner_buffer(one) if is_reordered else index
-        out = [_Reorder(one.name, total, index)] if is_reordered else []
-        formulation = one.part.formulation
-        if not formulation.is_sum(one.role):
+            self.reordered.append(tensor.name)
+        total = self._inner_buffer(tensor) if is_reordered else user
+        out = [_Reorder(tensor.name, total, user)] if is_reordered else []
+        if not tensor.part.is_partial_sum:
             return total, out
-        if self._piece < len(formulation.pieces) - 1:
+        if not tensor.chunk.is_last:
             out = []
-        if not self._piece:
+        if tensor.chunk.is_first:
             return total, out
-        more = self._inner_buffer(one, "to add")
-        return more, [_Reorder(one.name, more, total, adds=True), *out]
+        term = self._inner_buffer(tensor, "term")
+        return term, [_Reorder(tensor.name, term, total, adds=True), *out]
 
-    def _users_own(self, one: _Tensor) -> int:
-        """Return the buffer of a tensor as the caller has it, or its copy in another type."""
-        formulation = one.part.formulation
-        operand, offset = self._operand(one.name), formulation.offset(one.role, self._piece)
-        if formulation.problem.dtype != formulation.asked.dtype:
-            converted = Converted(
-                one.part, one.role, self._layout.nbytes, one.name in one.part.results
-            )
-            if all(other.name != one.name for other in self.converted):
-                self._layout.add(converted.nbytes)
-                self.converted.append(converted)
+    def _is_reordered(self, tensor: _Tensor) -> bool:
+        return not self._engine.equal(tensor.user, tensor.wanted)
+
+    def _user_buffer(self, tensor: _Tensor) -> int:
+        """Return the buffer of a tensor as the caller has it, or of its copy in another type."""
+        formulation = tensor.candidate.formulation
+        operand = self._operand(tensor.name)
+        offset = formulation.offset(tensor.role, tensor.chunk)
+        if formulation.is_cast:
+            is_result = tensor.name in tensor.candidate.results
+            cast = CastTensor(tensor.candidate, tensor.role, self._layout.nbytes, is_result)
+            if all(other.name != cast.name for other in self.casts):
+                self._layout.add(cast.nbytes)
+                self.casts.append(cast)
             offset = 0
-        return self._buffer(Buffer(one.user, operand, offset))
+        return self._buffer(Buffer(tensor.user, operand, offset))
 
     def _operand(self, name: str) -> int:
         if name not in self.operands:
             self.operands.append(name)
         return self.operands.index(name)
 
-    def _found(self, one: _Tensor, there: list[tuple[_Tensor, int]]) -> int | None:
-        """Return the buffer of an input that is there in the same layout.
-
-        From an earlier part, or for a tensor that is not cut from an earlier piece.
-        """
-        api = self._api
-        for other, index in there:
-            if api.equal(one.user, other.user) and api.equal(one.wanted, other.wanted):
+    def _same_layout(self, tensor: _Tensor, present: list[tuple[_Tensor, int]]) -> int | None:
+        """Return the buffer of an input that another primitive reads in the same layout."""
+        equal = self._engine.equal
+        for other, index in present:
+            if equal(tensor.user, other.user) and equal(tensor.wanted, other.wanted):
                 return index
         return None
 
-    def _wanted(self, part: Part, role: str, kind: int) -> Handle:
-        api, problem = self._api, part.formulation.kinds[kind]
+    def _wanted(self, candidate: Candidate, role: str, problem: Problem) -> Handle:
+        engine = self._engine
         if problem.bias is not None and role == "bias":
-            return api.strided_desc(problem.bias.shape, part.formulation.dtype(role), (1,))
+            return engine.strided_desc(problem.bias.shape, candidate.formulation.dtype(role), (1,))
         query = QUERIES[problem.direction][role]
-        return api.clone_desc(api.desc_of(part.descriptors[kind], query))
+        return engine.clone_desc(engine.desc_of(candidate.descriptors[problem], query))
 
     def _buffer(self, buffer: Buffer) -> int:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
-    def _inner_buffer(self, one: _Tensor, use: str = "") -> int:
-        """Return the place in the workspace of a tensor in a primitive's own layout.
+    def _inner_buffer(self, tensor: _Tensor, use: str = "") -> int:
+        """Return the buffer in the workspace of a tensor in a primitive's own layout.
 
-        One place for all kinds of pieces, where the largest has room.
+        All chunks have the same offset, where the largest fits.
         """
-        key = (one.place, use)
-        if key not in self._places:
-            kinds = range(len(one.part.formulation.kinds))
-            descs = [self._wanted(one.part, one.role, kind) for kind in kinds]
-            self._places[key] = self._layout.add(max(map(self._api.nbytes, descs)))
-        if (key, one.kind) not in self._inner:
-            buffer = Buffer(one.wanted, offset=self._places[key])
-            self._inner[key, one.kind] = self._buffer(buffer)
-        return self._inner[key, one.kind]
+        key = (tensor.key, use)
+        if key not in self._offsets:
+            descs = [
+                self._wanted(tensor.candidate, tensor.role, problem)
+                for problem in tensor.candidate.descriptors
+            ]
+            self._offsets[key] = self._layout.add(max(map(self._engine.nbytes, descs)))
+        if (key, tensor.problem) not in self._inner:
+            buffer = Buffer(tensor.wanted, offset=self._offsets[key])
+            self._inner[key, tensor.problem] = self._buffer(buffer)
+        return self._inner[key, tensor.problem]
 
-    def _reorder(self, one: _Reorder, brings: int | None = None) -> None:
-        """Add a reorder; those with the inner buffers in common share a primitive."""
-        api, buffers = self._api, self._buffers
-        source, target = (buffers[index] for index in (one.source, one.target))
-        inner = one.target if brings is not None else one.source
-        arguments = [(api.lib.DNNL_ARG_SRC, one.source), (api.lib.DNNL_ARG_DST, one.target)]
-        make = partial(api.reorder_desc, source.desc, target.desc, adds=one.adds)
-        name = f"{'sum' if one.adds else 'reorder'} of {one.name}"
-        self._step((inner, brings is None, one.adds), name, make, arguments, brings)
+    def _reorder(self, reorder: _Reorder, input_operand: int | None = None) -> None:
+        """Add a reorder; reorders of the same inner buffer share a primitive."""
+        engine, is_input = self._engine, input_operand is not None
+        source, target = (self._buffers[index] for index in (reorder.source, reorder.target))
+        inner = reorder.target if is_input else reorder.source
+        arguments = [
+            (engine.lib.DNNL_ARG_SRC, reorder.source),
+            (engine.lib.DNNL_ARG_DST, reorder.target),
+        ]
+        describe = partial(engine.reorder_desc, source.desc, target.desc, adds=reorder.adds)
+        name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
+        self._step((inner, is_input, reorder.adds), name, describe, arguments, input_operand)
 
     def _step(
         self,
         key: Hashable,
         name: str,
-        make: Callable[[], Handle],
+        describe: Callable[[], Handle],
         arguments: list[tuple[int, int]],
-        brings: int | None = None,
+        reordered_input: int | None = None,
     ) -> None:
-        """Add a step, whose primitive and scratchpad are those of the same key before."""
-        api = self._api
+        """Add a step; steps of the same key share a primitive and its scratchpad."""
+        engine = self._engine
         if key not in self._primitives:
-            descriptor = make()
-            scratchpad = api.desc_of(descriptor, "scratchpad")
-            nbytes = api.nbytes(scratchpad)
+            descriptor = describe()
+            scratchpad = engine.desc_of(descriptor, "scratchpad")
+            nbytes = engine.nbytes(scratchpad)
             self.scratchpad_bytes = max(self.scratchpad_bytes, nbytes)
-            index = self._buffer(Buffer(api.clone_desc(scratchpad))) if nbytes else None
-            self._primitives[key] = (api.primitive(descriptor), index)
+            index = self._buffer(Buffer(engine.clone_desc(scratchpad))) if nbytes else None
+            self._primitives[key] = (engine.primitive(descriptor), index)
         primitive, index = self._primitives[key]
         if index is not None:
-            arguments = [*arguments, (api.lib.DNNL_ARG_SCRATCHPAD, index)]
-        self._steps.append(Step(name, primitive, tuple(arguments), brings, self._piece))
+            arguments = [*arguments, (engine.lib.DNNL_ARG_SCRATCHPAD, index)]
+        self._steps.append(Step(name, primitive, tuple(arguments), reordered_input, self._index))

@@ -2,103 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.backends.onednn.binding.engine import Handle
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.problem.problem import TensorLayout
 from onednn_py.system.memory_pool import pool
 
-from .plan import NativePlan
 from .program import Buffer, Layout, Program, Step
 
-__all__ = ["NativePacked", "execute_packed", "pack"]
+__all__ = ["PackedInput"]
 
 Array = npt.NDArray[Any]
 
 
-class NativePacked:
-    """An input as the primitives of a plan take it.
+class PackedInput:
+    """An input as the primitives of a program take it.
 
-    Attributes
+    Parameters
     ----------
+    engine : Engine
+    program : Program
     name : str
         The operand's name.
-    nbytes : int
-    """
-
-    def __init__(self, plan: NativePlan, name: str, desc: Handle, nbytes: int) -> None:
-        self.name, self.nbytes = name, nbytes
-        self.block = pool.empty((max(nbytes, 1),), np.dtype(np.uint8))
-        self._api, self._desc = plan.api, desc
-
-    @property
-    def pointer(self) -> Any:
-        return self._api.pointer(self.block)
-
-    def fits(self, plan: NativePlan) -> bool:
-        """Whether a plan's primitives take the same layout: a plan may have been made anew."""
-        taken = _taken(_uncut(plan, self.name), self.name)
-        return plan.api is self._api and self._api.equal(taken, self._desc)
-
-
-def _uncut(plan: NativePlan, name: str) -> NativePlan:
-    """Return a plan that takes an input in one piece: what is packed has no copies."""
-    return plan.whole if plan.is_cut(name) else plan
-
-
-def _step(plan: NativePlan, name: str) -> Step | None:
-    return plan.program.bringing(name)
-
-
-def _taken(plan: NativePlan, name: str) -> Handle:
-    """Return the memory descriptor in which the primitives take an operand."""
-    step = _step(plan, name)
-    if step is not None:
-        return plan.program.buffers[step.arguments[1][1]].desc
-    number = plan.program.operands.index(name)
-    return next(buffer.desc for buffer in plan.program.buffers if buffer.operand == number)
-
-
-def pack(plan: NativePlan, name: str, array: Array) -> NativePacked:
-    """Return an input, given by its canonical view, in the layout that a plan takes.
+    layout : TensorLayout
+        In which the program reads the operand, before its reorder.
+    source : ndarray
+        The input in that layout.
 
     Raises
     ------
     OneDNNError
         If the reorder fails.
     """
-    plan = _uncut(plan, name)
-    api, step = plan.api, _step(plan, name)
-    taken = _taken(plan, name)
-    packed = NativePacked(plan, name, taken, api.nbytes(taken))
-    read, source = plan.operand(name, array)
-    if step is None:
-        strides = tuple(stride * source.itemsize for stride in read.strides)
-        np.copyto(np.ndarray(read.shape, source.dtype, packed.block, 0, strides), source)
-        return packed
-    (reads, source_index), (writes, _), *scratch = step.arguments
-    buffers = [
-        Buffer(plan.program.buffers[source_index].desc, operand=0),
-        Buffer(taken, operand=1),
-    ]
-    layout = Layout()
-    arguments = [(reads, 0), (writes, 1)]
-    for argument, index in scratch:
-        desc = plan.program.buffers[index].desc
-        buffers.append(Buffer(desc, offset=layout.add(api.nbytes(desc))))
-        arguments.append((argument, len(buffers) - 1))
-    alone = Step(step.name, step.primitive, tuple(arguments))
-    program = Program(api, (name, "packed"), buffers, [alone], layout.nbytes)
-    program.run([api.pointer(source), packed.pointer])
-    return packed
+
+    def __init__(
+        self, engine: Engine, program: Program, name: str, layout: TensorLayout, source: Array
+    ) -> None:
+        self.name = name
+        self._engine = engine
+        step = program.input_reorder(name)
+        self._desc = _taken(program, name, step)
+        self.nbytes = engine.nbytes(self._desc)
+        self.block = pool.empty((max(self.nbytes, 1),), np.dtype(np.uint8))
+        if step is None:
+            strides = tuple(stride * source.itemsize for stride in layout.strides)
+            np.copyto(np.ndarray(layout.shape, source.dtype, self.block, 0, strides), source)
+        else:
+            self._reorder(program, step, source)
+
+    @property
+    def pointer(self) -> Any:
+        return self._engine.pointer(self.block)
+
+    def is_read_by(self, engine: Engine, program: Program) -> bool:
+        """Whether a program's primitives take the operand in the same layout."""
+        if engine is not self._engine:
+            return False
+        taken = _taken(program, self.name, program.input_reorder(self.name))
+        return engine.equal(taken, self._desc)
+
+    def _reorder(self, program: Program, step: Step, source: Array) -> None:
+        """Run the input's reorder alone."""
+        engine = self._engine
+        (reads, source_index), (writes, _), *scratchpads = step.arguments
+        buffers = [
+            Buffer(program.buffers[source_index].desc, operand=0),
+            Buffer(self._desc, operand=1),
+        ]
+        workspace = Layout()
+        arguments = [(reads, 0), (writes, 1)]
+        for argument, index in scratchpads:
+            desc = program.buffers[index].desc
+            buffers.append(Buffer(desc, offset=workspace.add(engine.nbytes(desc))))
+            arguments.append((argument, len(buffers) - 1))
+        alone = Step(step.name, step.primitive, tuple(arguments))
+        operands = (self.name, "packed")
+        reorder = Program(engine, operands, buffers, [alone], workspace.nbytes)
+        reorder.run([engine.pointer(source), self.pointer])
 
 
-def execute_packed(plan: NativePlan, packed: NativePacked, tensors: Mapping[str, Array]) -> None:
-    """Run a plan on canonical views by name, and on one operand that is packed."""
-    plan = _uncut(plan, packed.name)
-    step = _step(plan, packed.name)
-    program = plan.program if step is None else plan.program_without(step)
-    plan.execute(tensors, program, {packed.name: packed.pointer})
+def _taken(program: Program, name: str, step: Step | None) -> Handle:
+    """Return the memory descriptor in which the primitives take an operand."""
+    if step is not None:
+        return program.buffers[step.arguments[1][1]].desc
+    index = program.operands.index(name)
+    return next(buffer.desc for buffer in program.buffers if buffer.operand == index)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.backends.onednn.binding.engine import Api
-from onednn_py.backends.onednn.selection.candidate import Part
-from onednn_py.problem.problem import Choice, TensorLayout
+from onednn_py.backends.base import PackedOperand, Plan
+from onednn_py.backends.onednn.binding.engine import Engine
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.heuristics import Preference, preferences
+from onednn_py.backends.onednn.selection.select import select
+from onednn_py.problem.problem import Problem, TensorLayout
 from onednn_py.system.casting import widen_into
 from onednn_py.system.memory_pool import pool
 
-from .casts import Conversions
-from .lowering import Builder
+from .casts import Casts
+from .lowering import Lowering
+from .packing import PackedInput
 from .program import Program, Step
 
-__all__ = ["NativePlan"]
+__all__ = ["OneDNNPlan", "build_plan"]
 
 Array = npt.NDArray[Any]
 
@@ -28,71 +33,73 @@ Array = npt.NDArray[Any]
 BYTES_PER_PRIMITIVE = 64 * 2**10
 
 
-class NativePlan:
+class OneDNNPlan(Plan):
     """Primitives for one problem or two, with the reorders and the workspace that they need.
 
     Attributes
     ----------
     problem : Problem
-        That of the first part.
-    operands : tuple of str
-        Names of the tensors, in the order in which `run` takes their addresses.
+        That of the first candidate.
+    candidates : tuple of Candidate
     implementation : str
         oneDNN's name of the implementation, as its verbose mode prints it.
     reorders : tuple of str
         Names of the operands whose layout the implementation does not take as it is.
-    run, pointers : callable
-        `Program.run` on what ``pointers`` returns for arrays in the order of ``operands``.
-    needs_arrays : bool
-        Whether a part of the work is NumPy's, so that addresses alone do not do.
     workspace_bytes : int
         Memory that one execution borrows: reordered and converted tensors, scratchpad. Converting
         float16 takes some megabytes a thread besides.
+    casts : tuple of CastTensor
+        Tensors that are computed in another data type.
+    timings : tuple of (str, float)
+        Of the candidates that were measured, in microseconds.
     """
 
     backend = "onednn"
 
-    def __init__(self, api: Api, *parts: Part, timings: Sequence[tuple[str, float]] = ()) -> None:
-        self.parts = parts
-        self.problem = parts[0].formulation.asked
+    def __init__(
+        self, engine: Engine, *candidates: Candidate, timings: Sequence[tuple[str, float]] = ()
+    ) -> None:
+        self.candidates = candidates
+        self.problem = candidates[0].formulation.asked
         self.implementation = " and ".join(
-            dict.fromkeys(part.choice.implementation for part in parts)
+            dict.fromkeys(candidate.choice.implementation for candidate in candidates)
         )
         self.timings = tuple(timings)
         threads = None
-        own = min(part.choice.threads for part in parts) if api.openmp is not None else 0
-        if own and api.openmp is not None:
-            threads = (own, api.openmp.number())
-        with api.on_threads(own):
-            builder = Builder(api, parts)
-            self.program = builder.program(threads)
-        self.operands = tuple(builder.operands)
-        self.reorders = tuple(dict.fromkeys(builder.reordered))
-        self.layouts = builder.layouts
-        self.scratchpad_bytes = builder.scratchpad_bytes
-        self.api = api
+        own = min(candidate.choice.threads for candidate in candidates)
+        if own and engine.openmp is not None:
+            threads = (own, engine.openmp.number())
+        with engine.on_threads(own):
+            lowering = Lowering(engine, candidates)
+            self.program = lowering.program(threads)
+        self.operands = self.program.operands
+        self.reorders = tuple(dict.fromkeys(lowering.reordered))
+        self.layouts = lowering.layouts
+        self.scratchpad_bytes = lowering.scratchpad_bytes
+        self.engine = engine
         self._without: dict[str, Program] = {}
-        self._converted = builder.converted
-        self._prepared = [part for part in parts if part.formulation.needs_preparation]
-        self.needs_arrays = bool(self._converted or self._prepared)
-        self.run = self.program.run
-        self.pointers = api.pointers
+        self.casts = tuple(lowering.casts)
+        self._prepared = [one for one in candidates if one.formulation.needs_preparation]
+        self.needs_arrays = bool(self.casts or self._prepared)
+        # Bound methods, which a call finds without the class.
+        self.run = self.program.run  # type: ignore[method-assign]
+        self.pointers = engine.pointers  # type: ignore[method-assign]
 
     @property
     def choice(self) -> Choice:
-        return self.parts[0].choice
+        return self.candidates[0].choice
 
     @cached_property
-    def whole(self) -> NativePlan:
-        """The same not in pieces."""
-        return NativePlan(self.api, *(part.whole or part for part in self.parts))
+    def whole(self) -> OneDNNPlan:
+        """The same in one chunk."""
+        return OneDNNPlan(self.engine, *(one.whole or one for one in self.candidates))
 
-    def is_cut(self, operand: str) -> bool:
-        """Whether pieces have parts of an operand of their own."""
+    def splits(self, operand: str) -> bool:
+        """Whether chunks read or write parts of an operand of their own."""
         return any(
-            part.name(part.formulation.roles[role]) == operand
-            for part in self.parts
-            for role in part.formulation.cut_roles
+            candidate.operand(role) == operand and tensor.is_split
+            for candidate in self.candidates
+            for role, tensor in candidate.formulation.chunks[0].tensors.items()
         )
 
     @property
@@ -103,16 +110,17 @@ class NativePlan:
     def nbytes(self) -> int:
         """Bytes that the plan itself keeps alive, roughly; large workspaces are the pool's."""
         # Conversions need the workspace before an execution has one, and borrow it.
-        keeps = self.program.keeps_workspace and not self._converted
+        keeps = self.program.keeps_workspace and not self.casts
         kept = self.workspace_bytes if keeps else 0
         primitives = {id(step.primitive) for step in self.program.steps}
         return BYTES_PER_PRIMITIVE * len(primitives) + kept
 
     def __repr__(self) -> str:
         lines = []
-        for part in self.parts:
-            lines.append(f"{part.formulation.asked.operation}: oneDNN {part.choice.implementation}")
-            lines.extend(f"  {note}" for note in _notes(part))
+        for candidate in self.candidates:
+            operation = candidate.formulation.asked.operation
+            lines.append(f"{operation}: oneDNN {candidate.choice.implementation}")
+            lines.extend(f"  {note}" for note in _notes(candidate))
         layouts = ", ".join(f"{name} {layout}" for name, layout in self.layouts.items())
         lines.append(f"  layouts: {layouts}")
         lines.append(f"  reorders: {', '.join(self.reorders) or 'none'}")
@@ -124,73 +132,105 @@ class NativePlan:
             lines.extend(f"    {time:10.1f} us  {name}" for name, time in self.timings)
         return "\n".join(lines)
 
-    def execute(
-        self,
-        tensors: Mapping[str, Array],
-        program: Program | None = None,
-        packed: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        """Compute the result from canonical views by name, in place of the result's elements.
+    def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
+        """Compute the results from canonical views by name, see `Plan.execute`."""
+        if isinstance(packed, PackedInput):
+            plan = self.reading_whole(packed.name)
+            step = plan.program.input_reorder(packed.name)
+            program = plan.program if step is None else plan.program_without(step)
+            plan._execute(tensors, program, {packed.name: packed.pointer})
+        else:
+            self._execute(tensors, self.program, {})
 
-        Parameters
-        ----------
-        tensors : mapping
-        program : Program, optional
-            In place of the plan's own: without the reorders of operands that are packed.
-        packed : mapping
-            Addresses of these operands.
-        """
-        for part in self._prepared:
-            part.formulation.prepare(
-                {
-                    role: tensors[part.name(role)]
-                    for role in part.formulation.present
-                    if part.name(role) in tensors
-                }
+    def _execute(
+        self, tensors: Mapping[str, Array], program: Program, packed: Mapping[str, Any]
+    ) -> None:
+        for candidate in self._prepared:
+            formulation = candidate.formulation
+            named = {role: candidate.name(role) for role in formulation.asked.layouts}
+            formulation.prepare(
+                {role: tensors[name] for role, name in named.items() if name in tensors}
             )
-        run = self.run if program is None else program.run
         pointers = {
-            name: packed[name] if name in packed else self.api.pointer(tensors[name])
+            name: packed[name] if name in packed else self.engine.pointer(tensors[name])
             for name in self.operands
         }
-        converted = [one for one in self._converted if one.name not in packed]
-        if not converted:
-            run(list(pointers.values()))
+        casts = [cast for cast in self.casts if cast.name not in packed]
+        if not casts:
+            program.run(list(pointers.values()))
             return
         block = pool.acquire(self.workspace_bytes)
         try:
-            base = self.api.pointer(block)
-            for one in converted:
-                pointers[one.name] = base + one.offset
-            conversions = Conversions(converted, tensors, block)
-            run(list(pointers.values()), block, conversions)
+            base = self.engine.pointer(block)
+            for cast in casts:
+                pointers[cast.name] = base + cast.offset
+            program.run(list(pointers.values()), block, Casts(casts, tensors, block))
         finally:
             pool.release(block)
 
+    def reading_whole(self, operand: str) -> OneDNNPlan:
+        """Return the plan that reads an input in one chunk: a packed tensor has no parts."""
+        return self.whole if self.splits(operand) else self
+
     def program_without(self, step: Step) -> Program:
-        """Return the program that takes what ``step`` brings; made once."""
+        """Return the program without an input's reorder; made once."""
         made = self._without.get(step.name)
         if made is None:
             made = self._without.setdefault(step.name, self.program.without(step))
         return made
 
-    def operand(self, name: str, array: Array) -> tuple[TensorLayout, Array]:
+    def pack(self, name: str, array: Array) -> PackedInput | None:
+        """Return an input, given by its canonical view, in the layout of the primitives.
+
+        Raises
+        ------
+        OneDNNError
+            If the reorder fails.
+        """
+        if name not in self.operands:
+            return None
+        plan = self.reading_whole(name)
+        layout, source = plan._as_read(name, array)
+        return PackedInput(plan.engine, plan.program, name, layout, source)
+
+    def takes(self, packed: PackedOperand) -> bool:
+        """Whether an operand was packed in the layout that this plan reads."""
+        if not isinstance(packed, PackedInput):
+            return False
+        plan = self.reading_whole(packed.name)
+        return packed.is_read_by(plan.engine, plan.program)
+
+    def _as_read(self, name: str, array: Array) -> tuple[TensorLayout, Array]:
         """Return an input, given by its canonical view, as the program reads it, and its layout."""
-        for one in self._converted:
-            if one.name == name:
-                target = one.view(np.empty(one.nbytes, np.uint8), 0)
-                widen_into(target, one.seen(array))
-                return one.layout(), target
-        for part in self.parts:
-            formulation = part.formulation
-            for role, asked_role in formulation.roles.items():
-                if part.name(asked_role) == name:
-                    return getattr(formulation.problem, role), formulation.seen(role, array)
-        raise KeyError(name)
+        for cast in self.casts:
+            if cast.name == name:
+                target = cast.view(np.empty(cast.nbytes, np.uint8), 0)
+                widen_into(target, cast.seen(array))
+                return cast.layout(), target
+        candidate, role = next(
+            (candidate, role)
+            for candidate in self.candidates
+            for role in candidate.formulation.roles
+            if candidate.operand(role) == name
+        )
+        formulation = candidate.formulation
+        return getattr(formulation.problem, role), formulation.seen(role, array)
 
 
-def _notes(part: Part) -> list[str]:
-    choice, asked = part.choice, part.formulation.asked
+def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -> OneDNNPlan:
+    """Return a plan of a problem: by ``choice`` if it is given and exists, otherwise by rules.
+
+    Raises
+    ------
+    OneDNNError
+        As `select` does.
+    """
+    first = () if choice is None else (Preference(choice),)
+    return OneDNNPlan(engine, select(engine, problem, chain(first, preferences(problem))))
+
+
+def _notes(candidate: Candidate) -> list[str]:
+    choice, asked = candidate.choice, candidate.formulation.asked
     notes = []
     if choice.compute_dtype != asked.dtype:
         notes.append(f"{asked.dtype} through {choice.compute_dtype}")
@@ -200,8 +240,8 @@ def _notes(part: Part) -> list[str]:
         notes.append("on one thread")
     if choice.formulation != "direct":
         notes.append(f"formulation: {choice.formulation}")
-    if choice.pieces > 1:
-        of = "minibatch" if choice.cut == "images" else choice.cut
-        number = len(part.formulation.pieces)
-        notes.append(f"{of} in {number} pieces, one after the other")
+    if choice.chunks > 1:
+        number = len(candidate.formulation.chunks)
+        axis = "first spatial" if choice.split_axis == "spatial" else choice.split_axis
+        notes.append(f"{number} chunks along the {axis} axis, one after the other")
     return notes

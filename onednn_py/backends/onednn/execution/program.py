@@ -1,4 +1,4 @@
-"""Execute: bind addresses to a plan's memory objects and run its primitives in order."""
+"""Programs: bind addresses to a plan's memory objects and run its primitives in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from onednn_py.backends.onednn.binding.engine import Api, Handle
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.system.memory_pool import Block, aligned, pool
 
 __all__ = ["Buffer", "Layout", "Program", "Step", "address_of"]
@@ -27,10 +27,16 @@ SMALL_WORKSPACE = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of one argument: an operand of the call, or a place in the workspace.
+    """Memory of one argument: an operand of the call, or a part of the workspace.
 
-    ``operand`` is None for a workspace's own buffers, otherwise the operand's number;
-    ``offset`` counts bytes from the workspace's beginning, or from the operand's.
+    Attributes
+    ----------
+    desc : Handle
+        The memory descriptor.
+    operand : int or None
+        The operand's index, None for a part of the workspace.
+    offset : int
+        Bytes from the beginning of the operand, or of the workspace.
     """
 
     desc: Handle
@@ -40,25 +46,32 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One primitive and its arguments, as (argument number, index of the buffer).
+    """A primitive and its arguments, as (argument number, index of the buffer).
 
-    ``brings`` is the operand's number where the step is a reorder of an input alone; ``piece``
-    is the number of the piece of the problem that the step works on.
+    Attributes
+    ----------
+    name : str
+    primitive : Handle
+    arguments : tuple of (int, int)
+    input_reorder : int or None
+        Where the step is the reorder of an input: the operand's index.
+    chunk : int
+        Index of the chunk of the problem that the step works on.
     """
 
     name: str
     primitive: Handle
     arguments: tuple[tuple[int, int], ...]
-    brings: int | None = None
-    piece: int = 0
+    input_reorder: int | None = None
+    chunk: int = 0
 
 
-class Around(Protocol):
-    """Work before and after the steps of each piece."""
+class ChunkHooks(Protocol):
+    """Work before and after the steps of each chunk, by the chunk's index."""
 
-    def before(self, piece: int) -> None: ...
+    def before(self, index: int) -> None: ...
 
-    def after(self, piece: int, *, is_last: bool) -> None: ...
+    def after(self, index: int) -> None: ...
 
 
 class Layout:
@@ -84,9 +97,9 @@ class _Frame:
 
     __slots__ = ("block", "calls", "last", "memories", "operands", "stream", "workspace")
 
-    def __init__(self, api: Api, program: Program) -> None:
-        self.stream = api.stream()
-        self.memories = memories = [api.memory(buffer.desc) for buffer in program.buffers]
+    def __init__(self, engine: Engine, program: Program) -> None:
+        self.stream = engine.stream()
+        self.memories = memories = [engine.memory(buffer.desc) for buffer in program.buffers]
         self.operands: list[list[tuple[Handle, int]]] = [[] for _ in program.operands]
         self.workspace: list[tuple[Handle, int]] = []
         for memory, buffer in zip(memories, program.buffers, strict=True):
@@ -98,7 +111,7 @@ class _Frame:
         self.block: Block | None = None
         self.calls: list[tuple[Handle, int, Any]] = []
         for step in program.steps:
-            arguments = api.ffi.new("dnnl_exec_arg_t[]", len(step.arguments))
+            arguments = engine.ffi.new("dnnl_exec_arg_t[]", len(step.arguments))
             for slot, (number, index) in zip(arguments, step.arguments, strict=True):
                 slot.arg = number
                 slot.memory = memories[index]
@@ -110,9 +123,9 @@ class Program:
 
     Parameters
     ----------
-    api : Api
+    engine : Engine
     operands : tuple of str
-        Names of the tensors that a call brings, in the order of their addresses.
+        Names of the tensors of a call, in the order of their addresses.
     buffers : list of Buffer
     steps : list of Step
     workspace_bytes : int
@@ -122,7 +135,7 @@ class Program:
 
     def __init__(
         self,
-        api: Api,
+        engine: Engine,
         operands: tuple[str, ...],
         buffers: Sequence[Buffer],
         steps: Sequence[Step],
@@ -134,24 +147,24 @@ class Program:
         self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
         self._threads = threads
-        # The numbers of the steps after the last one of each piece.
+        # Of each chunk, the index after its last step.
         self._ends = [
             number + 1
             for number, step in enumerate(self.steps)
-            if number + 1 == len(self.steps) or self.steps[number + 1].piece != step.piece
+            if number + 1 == len(self.steps) or self.steps[number + 1].chunk != step.chunk
         ]
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
-        self._api = api
-        self._execute = api.lib.dnnl_primitive_execute
-        self._set = api.lib.dnnl_memory_set_data_handle
+        self._engine = engine
+        self._execute = engine.lib.dnnl_primitive_execute
+        self._set = engine.lib.dnnl_memory_set_data_handle
         # On the CPU execute returns when the work is done, unless a runtime defers it.
-        self._waits = api.library.runtime not in ("OpenMP", "sequential")
-        if api.openmp is not None:
-            self._set_threads = api.openmp.set_now
+        self._waits = engine.library.runtime not in ("OpenMP", "sequential")
+        if engine.openmp is not None:
+            self._set_threads = engine.openmp.set_now
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
 
     def run(
-        self, pointers: list[Any], block: Block | None = None, around: Around | None = None
+        self, pointers: list[Any], block: Block | None = None, hooks: ChunkHooks | None = None
     ) -> None:
         """Execute on the operands' addresses; returns when the results are written.
 
@@ -161,13 +174,13 @@ class Program:
             One an operand, not owning what it points to. The list is kept.
         block : ndarray, optional
             The workspace, where the caller puts something into it.
-        around : Around, optional
-            What the caller does for each piece.
+        hooks : ChunkHooks, optional
+            What the caller does for each chunk.
         """
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _Frame(self._api, self)
+            frame = _Frame(self._engine, self)
         borrowed = None
         try:
             if block is not None:
@@ -183,12 +196,12 @@ class Program:
             if frame.last != pointers:
                 self._bind(frame, pointers)
             if self._threads is None:
-                self._run_all(frame, around)
+                self._run_all(frame, hooks)
             else:
                 own, callers = self._threads
                 self._set_threads(own)
                 try:
-                    self._run_all(frame, around)
+                    self._run_all(frame, hooks)
                 finally:
                     self._set_threads(callers)
         finally:
@@ -202,18 +215,18 @@ class Program:
             for memory, offset in memories:
                 status = self._set(memory, pointer + offset if offset else pointer)
                 if status:
-                    self._api.check("dnnl_memory_set_data_handle", status)
+                    self._engine.check("dnnl_memory_set_data_handle", status)
         frame.last = pointers
 
-    def _run_all(self, frame: _Frame, around: Around | None) -> None:
-        if around is None:
+    def _run_all(self, frame: _Frame, hooks: ChunkHooks | None) -> None:
+        if hooks is None:
             self._run_steps(frame, frame.calls)
             return
         first = 0
-        for piece, end in enumerate(self._ends):
-            around.before(piece)
+        for index, end in enumerate(self._ends):
+            hooks.before(index)
             self._run_steps(frame, frame.calls[first:end], first)
-            around.after(piece, is_last=end == len(self.steps))
+            hooks.after(index)
             first = end
 
     def _run_steps(
@@ -225,36 +238,36 @@ class Program:
             if status:
                 # Steps before it may be at work on memory that is given back.
                 self._wait(frame)
-                self._api.check("dnnl_primitive_execute", status, self.steps[number].name)
+                self._engine.check("dnnl_primitive_execute", status, self.steps[number].name)
         status = self._wait(frame)
         if status:
-            self._api.check("dnnl_stream_wait", status)
+            self._engine.check("dnnl_stream_wait", status)
 
     def _wait(self, frame: _Frame) -> int:
-        status: int = self._api.lib.dnnl_stream_wait(frame.stream) if self._waits else 0
+        status: int = self._engine.lib.dnnl_stream_wait(frame.stream) if self._waits else 0
         return status
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""
-        ffi = self._api.ffi
+        ffi = self._engine.ffi
         base = address_of(block)
         for memory, offset in frame.workspace:
             pointer = ffi.cast("char *", base + offset)
-            self._api.check("dnnl_memory_set_data_handle", self._set(memory, pointer))
+            self._engine.check("dnnl_memory_set_data_handle", self._set(memory, pointer))
 
-    def bringing(self, operand: str) -> Step | None:
+    def input_reorder(self, operand: str) -> Step | None:
         """Return the step that reorders an input and does nothing else, if there is one."""
-        number = self.operands.index(operand)
-        return next((step for step in self.steps if step.brings == number), None)
+        index = self.operands.index(operand)
+        return next((step for step in self.steps if step.input_reorder == index), None)
 
     def without(self, step: Step) -> Program:
-        """Return a program that takes what ``step`` would bring as its operand."""
+        """Return a program without an input's reorder, whose operand is what that would write."""
         (_, source), (_, target) = step.arguments[:2]
         buffers = list(self.buffers)
-        number = buffers[source].operand
+        operand = buffers[source].operand
         buffers[source] = Buffer(buffers[source].desc, None, 0)
-        buffers[target] = replace(buffers[target], operand=number, offset=0)
+        buffers[target] = replace(buffers[target], operand=operand, offset=0)
         steps = [other for other in self.steps if other is not step]
         return Program(
-            self._api, self.operands, buffers, steps, self.workspace_bytes, self._threads
+            self._engine, self.operands, buffers, steps, self.workspace_bytes, self._threads
         )

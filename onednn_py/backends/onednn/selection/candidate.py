@@ -1,4 +1,4 @@
-"""Parts: problems that are decided, and what a plan of several needs to know of their tensors."""
+"""Candidates: problems that are decided, down to the implementation."""
 
 from __future__ import annotations
 
@@ -6,74 +6,80 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from onednn_py.backends.onednn.binding.engine import Handle
-from onednn_py.problem.problem import Choice, TensorLayout
+from onednn_py.problem.problem import Problem, TensorLayout
 
+from .choice import Choice
 from .formulations import Formulation
 
-__all__ = ["Part", "shares_tensors"]
+__all__ = ["Candidate", "share_tensors"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One problem of a plan, decided.
+class Candidate:
+    """One way to compute a problem on oneDNN, that may be executed.
 
     Attributes
     ----------
     formulation : Formulation
     choice : Choice
         With the implementation's name.
-    descriptors : tuple of Handle
-        Primitive descriptors at that implementation, of each kind of piece.
-    whole : Part or None
-        The same not in pieces.
+    descriptors : dict
+        Primitive descriptors at that implementation, of each unique problem of the chunks.
+    whole : Candidate or None
+        Where the problem is split: the same candidate in one chunk.
     names : dict
         For each role of the problem that was asked, the operand's name in the plan.
     """
 
     formulation: Formulation
     choice: Choice
-    descriptors: tuple[Handle, ...]
-    whole: Part | None = None
+    descriptors: dict[Problem, Handle]
+    whole: Candidate | None = None
     names: dict[str, str] = field(default_factory=dict)
 
-    def named(self, names: dict[str, str]) -> Part:
-        """Return the part with other names of its tensors."""
+    def named(self, names: dict[str, str]) -> Candidate:
+        """Return the candidate with other names of its tensors."""
         whole = None if self.whole is None else self.whole.named(names)
         return replace(self, names=names, whole=whole)
 
     def name(self, role: str) -> str:
+        """Return the operand's name of a role of the problem that was asked."""
         return self.names.get(role, role)
+
+    def operand(self, role: str) -> str:
+        """Return the operand's name of a role of the problem that the primitive computes."""
+        return self.name(self.formulation.roles[role])
 
     @property
     def results(self) -> set[str]:
         """Names of the operands that are written."""
         asked = self.formulation.asked
-        roles = {asked.result_name}
-        if asked.result_name == "weights":
+        roles = {asked.result_role}
+        if asked.result_role == "weights":
             roles.add("bias")
-        return {self.name(role) for role in roles if getattr(asked, role) is not None}
+        return {self.name(role) for role in roles if role in asked.layouts}
 
 
-def shares_tensors(parts: Sequence[Part]) -> bool:
-    """Whether one plan can run all parts: each tensor converted in one way for all of them.
+def share_tensors(candidates: Sequence[Candidate]) -> bool:
+    """Whether one plan can run all candidates, with each tensor converted in one way.
 
-    And all on as many threads, since a primitive runs on those that its descriptor was made
-    for, and in the same pieces, which only those of images are for both gradients.
+    They must use as many threads, since a primitive runs on those that its descriptor was made
+    for, and the same chunks, which only those of the minibatch are for both gradients.
     """
-    if len({(part.choice.threads, part.choice.pieces) for part in parts}) > 1:
+    if len({(candidate.choice.threads, candidate.choice.chunks) for candidate in candidates}) > 1:
         return False
-    if any(part.choice.pieces > 1 and part.choice.cut != "images" for part in parts):
+    if any(
+        candidate.choice.chunks > 1 and candidate.choice.split_axis != "minibatch"
+        for candidate in candidates
+    ):
         return False
-    converted: dict[str, tuple[str, TensorLayout]] = {}
-    for part in parts:
-        formulation = part.formulation
-        for role, asked_role in formulation.roles.items():
-            layout = getattr(formulation.problem, role)
-            if layout is None:
-                continue
-            form = (formulation.problem.dtype, layout)
-            is_plain = formulation.problem.dtype == formulation.asked.dtype
-            other = converted.setdefault(part.name(asked_role), form)
-            if other != form and not (is_plain and other[0] == form[0]):
+    forms: dict[str, tuple[str, TensorLayout]] = {}
+    for candidate in candidates:
+        problem = candidate.formulation.problem
+        for role, layout in problem.layouts.items():
+            form = (problem.dtype, layout)
+            other = forms.setdefault(candidate.operand(role), form)
+            # Without a cast, the layouts are views of the caller's tensor.
+            if other != form and (candidate.formulation.is_cast or other[0] != form[0]):
                 return False
     return True

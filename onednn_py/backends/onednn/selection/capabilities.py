@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from onednn_py.backends.onednn.binding.engine import Api
+from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.library import Library
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .defects import is_reference
 from .descriptors import implementations
+from .limits import COMPUTE_DTYPES
 
 __all__ = ["support"]
 
@@ -26,14 +27,14 @@ def support(opened: Library) -> dict[str, bool]:
         type better than the reference one; where not, the work is done in f32.
         ``graph_api``: whether the library was built with the Graph API.
     """
-    api = Api(opened)
-    found = {dtype: _is_native(api, _small_problem(dtype)) for dtype in ("f32", "bf16", "f16")}
+    engine = Engine(opened)
+    found = {dtype: _is_native(engine, _small_problem(dtype)) for dtype in COMPUTE_DTYPES}
     return {**found, "graph_api": opened.exports(GRAPH_FUNCTION)}
 
 
-def _is_native(api: Api, problem: Problem) -> bool:
+def _is_native(engine: Engine, problem: Problem) -> bool:
     try:
-        return any(not is_reference(name) for _, name in implementations(api, problem))
+        return any(not is_reference(name) for _, name in implementations(engine, problem))
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise

@@ -1,9 +1,9 @@
-"""Cutting: a problem as pieces that are computed one after the other.
+"""Chunks: a problem split along an axis into problems that are computed one after the other.
 
-By images, each piece has a part of the minibatch. By rows, it has a part of the result along the
-first spatial axis, or of a weights gradient's sum over it, and the rows that its windows meet. By
-channels, it has a part of the result's channels, of either side for a weights gradient, or some of
-the groups.
+Along the minibatch, each chunk has some of the images. Along the first spatial axis, it has a range
+of the result, or of a weights gradient's sum, and the part of the other tensor that its windows
+meet. Along channels, it has a range of the result's channels (of src's or of dst's for a weights
+gradient), or some of the groups.
 """
 
 from __future__ import annotations
@@ -15,186 +15,225 @@ from typing import Any
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["CUTS", "ROLES", "Piece", "cut_up"]
+__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split"]
 
-ROLES = ("src", "weights", "dst", "bias")
-
-# Implementations have blocks of so many channels.
+# Implementations work on blocks of so many channels.
 CHANNEL_BLOCK = 16
 
-# For each role, from where to where along an axis.
+# For each role, the axis of its tensor that is split, and the range along it.
 _Ranges = dict[str, tuple[int, range]]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a problem, and where its tensors begin in those of the whole.
+class ChunkTensor:
+    """The part of a tensor that a chunk reads or writes.
+
+    Attributes
+    ----------
+    begin : tuple of int
+        Index of the first element in the whole tensor.
+    is_split : bool
+        Whether the chunks have parts of their own; otherwise all have the whole tensor.
+    is_partial_sum : bool
+        Whether the chunk writes one term of a sum over all chunks.
+    """
+
+    begin: tuple[int, ...]
+    is_split: bool = False
+    is_partial_sum: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a problem, a problem itself.
 
     Attributes
     ----------
     problem : Problem
-        The same object for pieces that differ in their places alone.
-    begins : dict
-        For each role, the first element's place along each axis.
+        The same object for chunks that differ in their offsets alone.
+    tensors : dict
+        By role.
+    is_first, is_last : bool
     """
 
     problem: Problem
-    begins: dict[str, tuple[int, ...]]
+    tensors: dict[str, ChunkTensor]
+    is_first: bool = True
+    is_last: bool = True
 
 
-def cut_up(problem: Problem, cut: str, number: int) -> tuple[Piece, ...] | None:
-    """Return a problem in about so many pieces, None where it has no such pieces.
+def split(problem: Problem, axis: str, number: int) -> tuple[Chunk, ...] | None:
+    """Return a problem in about ``number`` chunks, None where it cannot be split so.
 
     Parameters
     ----------
     problem : Problem
-    cut : str
-        One of `CUTS`.
+    axis : str
+        A key of `SPLIT_AXES`.
     number : int
-        Images are cut into as many, into equal ones; rows and channels into that or fewer.
+        The minibatch is split into as many equal chunks, other axes into as many or fewer.
     """
     if number == 1:
-        return (_whole(problem),)
-    made = list(CUTS[cut](problem, number)) if number > 1 else []
-    if len(made) < 2 or None in made:
+        begins = {role: (0,) * len(layout.shape) for role, layout in problem.layouts.items()}
+        return (Chunk(problem, {role: ChunkTensor(begin) for role, begin in begins.items()}),)
+    parts = list(SPLIT_AXES[axis](problem, number)) if number > 1 else []
+    if len(parts) < 2 or None in parts:
         return None
+    found = [part for part in parts if part is not None]
+    is_split = {
+        role: any(getattr(part, role).shape != layout.shape for part, _ in found)
+        for role, layout in problem.layouts.items()
+    }
+    is_sum = {
+        role: not is_split[role] and role in _result_roles(problem) for role in problem.layouts
+    }
     same: dict[Problem, Problem] = {}
     return tuple(
-        Piece(same.setdefault(piece.problem, piece.problem), piece.begins)
-        for piece in made
-        if piece is not None
+        Chunk(
+            same.setdefault(part, part),
+            {role: ChunkTensor(begins[role], is_split[role], is_sum[role]) for role in begins},
+            is_first=index == 0,
+            is_last=index == len(found) - 1,
+        )
+        for index, (part, begins) in enumerate(found)
     )
 
 
-def _whole(problem: Problem) -> Piece:
-    present = {role: getattr(problem, role) for role in ROLES}
-    begins = {role: (0,) * len(one.shape) for role, one in present.items() if one is not None}
-    return Piece(problem, begins)
+def _result_roles(problem: Problem) -> tuple[str, ...]:
+    if problem.direction is Direction.BACKWARD_WEIGHTS:
+        return ("weights", "bias")
+    return (problem.result_role,)
 
 
-def _piece(problem: Problem, ranges: _Ranges, **changes: Any) -> Piece:
+# A part's problem, and the index of each tensor's first element in the whole.
+_Part = tuple[Problem, dict[str, tuple[int, ...]]]
+
+
+def _part(problem: Problem, ranges: _Ranges, **changes: Any) -> _Part:
     begins = {}
-    for role in ROLES:
-        layout: TensorLayout | None = getattr(problem, role)
-        if layout is None:
-            continue
+    for role, layout in problem.layouts.items():
         shape, begin = list(layout.shape), [0] * len(layout.shape)
         if role in ranges:
-            axis, where = ranges[role]
-            shape[axis], begin[axis] = len(where), where.start
-        changes[role] = _with_one_image_dense(TensorLayout(tuple(shape), layout.strides))
+            axis, span = ranges[role]
+            shape[axis], begin[axis] = len(span), span.start
+        changes[role] = _without_image_gap(TensorLayout(tuple(shape), layout.strides))
         begins[role] = tuple(begin)
-    return Piece(replace(problem, **changes), begins)
+    return replace(problem, **changes), begins
 
 
-def _with_one_image_dense(layout: TensorLayout) -> TensorLayout:
-    """Return the same with no gap behind a single image: some kernels ask how far the next is."""
+def _without_image_gap(layout: TensorLayout) -> TensorLayout:
+    """Return the layout with a dense stride of a single image.
+
+    Some kernels compute with the distance to the next image even where there is none.
+    """
     if layout.shape[0] > 1:
         return layout
-    rest = TensorLayout(layout.shape[1:], layout.strides[1:])
-    return TensorLayout(layout.shape, (rest.extent, *rest.strides))
+    image = TensorLayout(layout.shape[1:], layout.strides[1:])
+    return TensorLayout(layout.shape, (image.extent, *image.strides))
 
 
-def _spans(size: int, each: int) -> Iterator[range]:
-    for begin in range(0, size, each):
-        yield range(begin, min(begin + each, size))
+def _spans(size: int, length: int) -> Iterator[range]:
+    for begin in range(0, size, length):
+        yield range(begin, min(begin + length, size))
 
 
-def _images(problem: Problem, number: int) -> Iterator[Piece | None]:
+def _along_minibatch(problem: Problem, number: int) -> Iterator[_Part | None]:
     images = problem.src.shape[0]
     if images % number:
         return
-    for where in _spans(images, images // number):
-        yield _piece(problem, {"src": (0, where), "dst": (0, where)})
+    for span in _spans(images, images // number):
+        yield _part(problem, {"src": (0, span), "dst": (0, span)})
 
 
-def _rows(problem: Problem, number: int) -> Iterator[Piece | None]:
-    """Yield pieces along the first spatial axis, None for one that no window meets."""
-    stepped, other = ("dst", "src") if problem.transposed else ("src", "dst")
-    size, windows = (getattr(problem, role).shape[2] for role in (stepped, other))
-    if problem.result_name == stepped:
-        each = _rounded(-(-size // number), problem.strides[0])
-        for rows in _spans(size, each):
-            yield _of_rows(problem, stepped, rows, _windows_on(problem, rows, windows))
-    elif problem.result_name != "weights" or not problem.transposed or problem.bias is None:
-        # The bias gradient of a transposed problem sums the rows that pieces share.
-        for places in _spans(windows, -(-windows // number)):
-            rows = _rows_under(problem, places, size)
-            yield _of_rows(problem, stepped, rows, places)
+def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[_Part | None]:
+    """Yield parts along the first spatial axis, None for a part that no window meets."""
+    stepped = problem.stepped_role
+    size, windows = (getattr(problem, role).shape[2] for role in (stepped, _other(stepped)))
+    if problem.result_role == stepped:
+        length = _rounded(-(-size // number), problem.strides[0])
+        for elements in _spans(size, length):
+            yield _spatial_part(problem, elements, _windows_on(problem, elements, windows))
+    elif problem.result_role != "weights" or not problem.transposed or problem.bias is None:
+        # The bias gradient of a transposed problem would sum elements that parts share twice.
+        for positions in _spans(windows, -(-windows // number)):
+            yield _spatial_part(problem, _elements_under(problem, positions, size), positions)
 
 
-def _windows_on(problem: Problem, rows: range, windows: int) -> range:
-    """Return the windows that meet some rows of the side that strides step over."""
+def _other(stepped: str) -> str:
+    return "src" if stepped == "dst" else "dst"
+
+
+def _windows_on(problem: Problem, elements: range, windows: int) -> range:
+    """Return the windows that meet some elements of the tensor that strides step over."""
     stride, pad = problem.strides[0], problem.pads_begin[0]
     extent = effective_kernel(problem.kernel[0], problem.dilations[0])
-    first = -(-(rows.start + pad - extent + 1) // stride)
-    last = (rows.stop - 1 + pad) // stride
+    first = -(-(elements.start + pad - extent + 1) // stride)
+    last = (elements.stop - 1 + pad) // stride
     return range(max(0, first), min(windows, last + 1))
 
 
-def _rows_under(problem: Problem, places: range, size: int) -> range:
-    """Return the rows, of so many, that some windows meet."""
+def _elements_under(problem: Problem, positions: range, size: int) -> range:
+    """Return the elements, of ``size``, that some windows meet."""
     stride, pad = problem.strides[0], problem.pads_begin[0]
     extent = effective_kernel(problem.kernel[0], problem.dilations[0])
-    end = (places.stop - 1) * stride - pad + extent
-    return range(max(0, places.start * stride - pad), min(size, end))
+    end = (positions.stop - 1) * stride - pad + extent
+    return range(max(0, positions.start * stride - pad), min(size, end))
 
 
-def _of_rows(problem: Problem, stepped: str, rows: range, places: range) -> Piece | None:
-    other = "src" if stepped == "dst" else "dst"
-    stride = problem.strides[0]
+def _spatial_part(problem: Problem, elements: range, positions: range) -> _Part | None:
+    stepped, stride = problem.stepped_role, problem.strides[0]
     extent = effective_kernel(problem.kernel[0], problem.dilations[0])
-    begin = problem.pads_begin[0] + rows.start - places.start * stride
-    end = stride * (len(places) - 1) + extent - len(rows) - begin
-    if not rows or not places or begin < 0 or end <= -stride:
+    begin = problem.pads_begin[0] + elements.start - positions.start * stride
+    end = stride * (len(positions) - 1) + extent - len(elements) - begin
+    if not elements or not positions or begin < 0 or end <= -stride:
         return None
-    return _piece(
+    return _part(
         problem,
-        {stepped: (2, rows), other: (2, places)},
+        {stepped: (2, elements), _other(stepped): (2, positions)},
         pads_begin=(begin, *problem.pads_begin[1:]),
         pads_end=(end, *problem.pads_end[1:]),
     )
 
 
-def _channels(problem: Problem, number: int) -> Iterator[Piece | None]:
+def _along_channels(problem: Problem, number: int) -> Iterator[_Part | None]:
     groups, outputs, inputs = problem.weights.shape[:3]
     if groups > 1:
-        each = -(-groups // number)
+        length = -(-groups // number)
         if inputs * outputs == 1:
-            each = _rounded(each, CHANNEL_BLOCK)
-        for where in _spans(groups, each):
-            yield _piece(
+            length = _rounded(length, CHANNEL_BLOCK)
+        for span in _spans(groups, length):
+            yield _part(
                 problem,
                 {
-                    "src": (1, _times(where, inputs)),
-                    "weights": (0, where),
-                    "dst": (1, _times(where, outputs)),
-                    "bias": (0, _times(where, outputs)),
+                    "src": (1, _scaled(span, inputs)),
+                    "weights": (0, span),
+                    "dst": (1, _scaled(span, outputs)),
+                    "bias": (0, _scaled(span, outputs)),
                 },
             )
         return
     of_src = problem.direction is Direction.BACKWARD_DATA
     if problem.direction is Direction.BACKWARD_WEIGHTS and problem.bias is None:
-        # The larger of both is better in pieces. The bias gradient is a sum of dst.
+        # Splitting the larger tensor saves more. The bias gradient is a sum of dst.
         of_src = problem.src.size > problem.dst.size
     size = inputs if of_src else outputs
-    for where in _spans(size, _rounded(-(-size // number), CHANNEL_BLOCK)):
+    for span in _spans(size, _rounded(-(-size // number), CHANNEL_BLOCK)):
         if of_src:
-            yield _piece(problem, {"src": (1, where), "weights": (2, where)})
+            yield _part(problem, {"src": (1, span), "weights": (2, span)})
         else:
-            yield _piece(problem, {"dst": (1, where), "weights": (1, where), "bias": (0, where)})
+            yield _part(problem, {"dst": (1, span), "weights": (1, span), "bias": (0, span)})
 
 
-def _times(where: range, factor: int) -> range:
-    return range(where.start * factor, where.stop * factor)
+def _scaled(span: range, factor: int) -> range:
+    return range(span.start * factor, span.stop * factor)
 
 
 def _rounded(number: int, block: int) -> int:
     return -(-number // block) * block
 
 
-CUTS: dict[str, Callable[[Problem, int], Iterator[Piece | None]]] = {
-    "images": _images,
-    "rows": _rows,
-    "channels": _channels,
+SPLIT_AXES: dict[str, Callable[[Problem, int], Iterator[_Part | None]]] = {
+    "minibatch": _along_minibatch,
+    "spatial": _along_first_spatial_axis,
+    "channels": _along_channels,
 }

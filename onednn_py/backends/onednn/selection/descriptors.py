@@ -1,4 +1,4 @@
-"""Problem and Choice to descriptors: only here is known how oneDNN writes a problem.
+"""Primitive descriptors of problems: the only module that knows how oneDNN writes a problem.
 
 oneDNN writes "no dilation" as 0, keeps weights without a group axis where there are no
 groups, and wants a forward descriptor as a hint for every backward one.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from onednn_py.backends.onednn.binding.engine import Api, Handle
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .defects import forbidden
@@ -51,14 +51,14 @@ def _numbers(problem: Problem, role: str) -> tuple[tuple[int, ...], tuple[int, .
     return layout.shape, layout.strides
 
 
-def user_desc(api: Api, problem: Problem, role: str, dtype: str = "") -> Handle:
-    """Memory descriptor of the tensor where it lies, by its strides; of another type perhaps."""
+def user_desc(engine: Engine, problem: Problem, role: str, dtype: str = "") -> Handle:
+    """Return the memory descriptor of a tensor by its strides, in the problem's type or another."""
     shape, strides = _numbers(problem, role)
-    return api.strided_desc(shape, dtype or problem.dtype, strides)
+    return engine.strided_desc(shape, dtype or problem.dtype, strides)
 
 
 def implementations(
-    api: Api,
+    engine: Engine,
     problem: Problem,
     activations: str = "any",
     weights: str = "any",
@@ -66,12 +66,11 @@ def implementations(
 ) -> Iterator[tuple[Handle, str]]:
     """Yield a primitive descriptor at each implementation that may run, best first.
 
-    The descriptor is one object that moves on: what is wanted of it must be taken, or
-    the iteration left, before the next step.
+    The descriptor is one object that moves on to the next implementation with the iteration.
 
     Parameters
     ----------
-    api : Api
+    engine : Engine
     problem : Problem
     activations, weights : str
         Memory layouts, as in `Choice`.
@@ -87,12 +86,12 @@ def implementations(
     given = given if weights == "given" else _with_dense(given, "weights")
     roles_of_convolution = given.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
-    descriptor, hint = _primitive_desc(api, problem, activations, weights, weights_dtype)
+    descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)
     while True:
-        name = api.implementation(descriptor)
-        if forbidden(name, roles_of_convolution, api.library.version) is None:
+        name = engine.implementation(descriptor)
+        if forbidden(name, roles_of_convolution, engine.library.version) is None:
             yield descriptor, name
-        if not api.next_implementation(descriptor):
+        if not engine.next_implementation(descriptor):
             break
     del hint
 
@@ -101,28 +100,28 @@ def _with_dense(problem: Problem, *roles: str) -> Problem:
     return replace(problem, **{role: getattr(problem, role).dense() for role in roles})
 
 
-def _desc(api: Api, problem: Problem, role: str, place: str, dtype: str = "") -> Handle:
-    if place == "any":
-        return api.any_desc(_numbers(problem, role)[0], dtype or problem.dtype)
-    if place == "given":
-        return user_desc(api, problem, role, dtype)
-    layout: TensorLayout = getattr(problem, role)
-    return api.strided_desc(layout.shape, problem.dtype, layout.channels(place).strides)
+def _desc(engine: Engine, problem: Problem, role: str, layout: str, dtype: str = "") -> Handle:
+    if layout == "any":
+        return engine.any_desc(_numbers(problem, role)[0], dtype or problem.dtype)
+    if layout == "given":
+        return user_desc(engine, problem, role, dtype)
+    tensor: TensorLayout = getattr(problem, role)
+    return engine.strided_desc(tensor.shape, problem.dtype, tensor.with_channels(layout).strides)
 
 
 def _primitive_desc(
-    api: Api, problem: Problem, activations: str, weights: str, weights_dtype: str
+    engine: Engine, problem: Problem, activations: str, weights: str, weights_dtype: str
 ) -> tuple[Handle, Handle]:
     """Return the primitive descriptor and the forward hint that it refers to."""
-    lib, null = api.lib, api.ffi.NULL
+    lib, null = engine.lib, engine.ffi.NULL
     family = "deconvolution" if problem.transposed else "convolution"
     algorithm = getattr(lib, f"dnnl_{family}_direct")
-    places = {"src": activations, "weights": weights, "dst": activations}
+    layouts = {"src": activations, "weights": weights, "dst": activations}
     geometry: list[Any] = [
-        api.dims(problem.strides),
-        api.dims([dilation - 1 for dilation in problem.dilations]),
-        api.dims(problem.pads_begin),
-        api.dims(problem.pads_end),
+        engine.dims(problem.strides),
+        engine.dims([dilation - 1 for dilation in problem.dilations]),
+        engine.dims(problem.pads_begin),
+        engine.dims(problem.pads_end),
     ]
     mode = problem.fpmath_mode
 
@@ -130,27 +129,33 @@ def _primitive_desc(
         if problem.bias is None:
             return null
         # Implementations take a dense bias only, whatever the strides of the caller's.
-        return api.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
+        return engine.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
 
-    def forward(places: dict[str, str]) -> Handle:
-        src, weights, dst = (_desc(api, problem, role, place) for role, place in places.items())
+    def forward(layouts: dict[str, str]) -> Handle:
+        src, weights, dst = (_desc(engine, problem, *item) for item in layouts.items())
         tensors = (src, weights, bias(), dst)
         arguments = (lib.dnnl_forward_training, algorithm, *tensors, *geometry)
-        return api.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
+        return engine.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
 
     if problem.direction is Direction.FORWARD:
-        made = forward(places)
-        return made, made
+        descriptor = forward(layouts)
+        return descriptor, descriptor
     # A forward implementation of the same layouts need not exist; the hint is not run.
-    hint = forward(dict.fromkeys(places, "any"))
+    hint = forward(dict.fromkeys(layouts, "any"))
     is_gradient = problem.direction is Direction.BACKWARD_WEIGHTS
     tensors = [
-        _desc(api, problem, role, place, weights_dtype if is_gradient and role == "weights" else "")
-        for role, place in places.items()
+        _desc(
+            engine,
+            problem,
+            role,
+            layout,
+            weights_dtype if is_gradient and role == "weights" else "",
+        )
+        for role, layout in layouts.items()
     ]
     if is_gradient:
         tensors.insert(2, bias(weights_dtype))
-    made = api.primitive_desc(
+    descriptor = engine.primitive_desc(
         f"{family}_{problem.direction.value}",
         algorithm,
         *tensors,
@@ -158,4 +163,4 @@ def _primitive_desc(
         hint,
         fpmath_mode=mode,
     )
-    return made, hint
+    return descriptor, hint

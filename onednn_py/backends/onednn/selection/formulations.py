@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy.typing as npt
 
-from onednn_py.problem.arrays import DTYPES
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 from onednn_py.system.casting import sum_into_bias
 
-from .chunks import ROLES, Piece, cut_up
+from .chunks import Chunk, split
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
 Array = npt.NDArray[Any]
 
-# direct: the family's own primitive. exchanged: a transposed problem on the convolution
-# primitives, src and dst exchanged. sliced: a 1x1 kernel with strides, transposed or not,
-# as a convolution without them on every stride-th element.
-FORMULATIONS = ("direct", "exchanged", "sliced")
+# direct: the family's own primitive. as_convolution: a transposed problem on the convolution
+# primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
+# not, as a convolution with stride 1 on every stride-th element.
+FORMULATIONS = ("direct", "as_convolution", "strided_1x1")
+
+# Sums of chunks are stored between them, which a narrower type would round.
+SUM_DTYPE = "f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,12 @@ class Formulation:
     Attributes
     ----------
     asked, problem : Problem
-    pieces : tuple of Piece
-        What the executions of the primitives compute: ``problem``, or all parts of it.
-    kinds : tuple of Problem
-        The different problems among the pieces, each of which has a primitive.
-    cut_roles : frozenset of str
-        Roles of ``problem`` whose tensors each piece has its own part of.
+    chunks : tuple of Chunk
+        What the primitives compute one after the other: ``problem``, or all parts of it.
     roles : dict
         For each role of ``problem``, the role of the tensor in ``asked``.
     window : tuple of slice
-        For each spatial axis, what the primitive sees of the side that strides step over.
+        For each spatial axis, what the primitive sees of the tensor that strides step over.
         It begins at the first element, so that addresses stay what they are.
     bias_apart : bool
         Whether the bias gradient is summed outside the primitive.
@@ -48,134 +47,78 @@ class Formulation:
 
     asked: Problem
     problem: Problem
-    pieces: tuple[Piece, ...]
-    kinds: tuple[Problem, ...]
-    cut_roles: frozenset[str]
+    chunks: tuple[Chunk, ...]
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
 
     @property
-    def present(self) -> list[str]:
-        """Roles that the problem asked for has."""
-        roles = ("src", "weights", "dst", "bias")
-        return [role for role in roles if getattr(self.asked, role) is not None]
+    def problems(self) -> tuple[Problem, ...]:
+        """The unique problems of the chunks, each of which needs a primitive."""
+        return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
 
     @property
     def is_partial(self) -> bool:
         """Whether the primitive leaves elements of the result unwritten."""
-        stepped = _stepped(self.asked)
-        if self.asked.result_name != stepped:
+        stepped = self.asked.stepped_role
+        if self.asked.result_role != stepped:
             return False
-        layout: TensorLayout = getattr(self.asked, stepped)
-        sizes = layout.shape[2:]
+        sizes = _spatial_sizes(self.asked)
         return any(s.indices(n) != (0, n, 1) for s, n in zip(self.window, sizes, strict=True))
 
     @property
     def needs_preparation(self) -> bool:
         return self.bias_apart or self.is_partial
 
+    @property
+    def is_cast(self) -> bool:
+        """Whether the primitive computes in another data type than the caller's."""
+        return self.problem.dtype != self.asked.dtype
+
     def dtype(self, role: str) -> str:
-        """Data type of what the primitive reads or writes.
+        """Return the data type of what the primitive reads or writes."""
+        is_sum = self.chunks[0].tensors[role].is_partial_sum
+        return SUM_DTYPE if is_sum else self.problem.dtype
 
-        Sums that pieces add up are stored between them, which bfloat16 would round.
-        """
-        return "f32" if self.is_sum(role) else self.problem.dtype
-
-    def is_sum(self, role: str) -> bool:
-        """Whether pieces add up what they write."""
-        is_result = role == self.problem.result_name or (
-            role == "bias" and self.problem.direction is Direction.BACKWARD_WEIGHTS
-        )
-        return is_result and len(self.pieces) > 1 and role not in self.cut_roles
-
-    def offset(self, role: str, number: int) -> int:
-        """Bytes from the first element of a tensor of ``problem`` to that of a piece."""
+    def offset(self, role: str, chunk: Chunk) -> int:
+        """Return the bytes from the first element of a tensor of ``problem`` to a chunk's."""
         layout: TensorLayout = getattr(self.problem, role)
-        begin = self.pieces[number].begins[role]
+        begin = chunk.tensors[role].begin
         elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
         return elements * DTYPES[self.problem.dtype].itemsize
 
     def prepare(self, tensors: Mapping[str, Array]) -> None:
-        """Do the part of the work that the primitive does not."""
+        """Compute what the primitive does not: the bias gradient, elements that it leaves out."""
         asked = self.asked
         if self.bias_apart:
             sum_into_bias(tensors["bias"], tensors["dst"])
         if not self.is_partial:
             return
-        result, bias = tensors[asked.result_name], tensors.get("bias")
+        result, bias = tensors[asked.result_role], tensors.get("bias")
         fill: Any = 0
         if bias is not None:
             fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
-        if any(step.step not in (None, 1) for step in self.window):
+        if any(span.step not in (None, 1) for span in self.window):
             result[...] = fill
             return
-        for axis, step in enumerate(self.window):
-            where = (slice(None),) * (axis + 2) + (slice(step.stop, None),)
-            result[where] = fill
+        for axis, span in enumerate(self.window):
+            result[(slice(None),) * (axis + 2) + (slice(span.stop, None),)] = fill
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
         if role == "weights" and self.problem.transposed != self.asked.transposed:
             return array.swapaxes(1, 2)
-        if self.roles[role] == _stepped(self.asked):
+        if self.roles[role] == self.asked.stepped_role:
             return array[(slice(None), slice(None), *self.window)]
         return array
-
-
-def _stepped(problem: Problem) -> str:
-    """Role of the tensor that strides step over."""
-    return "dst" if problem.transposed else "src"
-
-
-def _window(asked: Problem, formulation: str) -> tuple[slice, ...] | None:
-    """Return what the primitive sees of the stepped side, None if the formulation does not apply.
-
-    A tail of a whole stride or more (output_padding >= stride, which dilation allows) is
-    cut off: oneDNN wants ``pads_end > -stride``.
-    """
-    layout: TensorLayout = getattr(asked, _stepped(asked))
-    sizes = layout.shape[2:]
-    if formulation != "sliced":
-        return tuple(
-            slice(0, size + end if end <= -stride else size)
-            for size, end, stride in zip(sizes, asked.pads_end, asked.strides, strict=True)
-        )
-    sliceable = (
-        all(extent == 1 for extent in asked.kernel)
-        and any(stride > 1 for stride in asked.strides)
-        and not any(asked.pads_begin)
-        and all(end <= 0 for end in asked.pads_end)
-    )
-    if not sliceable:
-        return None
-    return tuple(
-        slice(0, size + end, stride)
-        for size, end, stride in zip(sizes, asked.pads_end, asked.strides, strict=True)
-    )
-
-
-def _seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
-    steps = [step.indices(size) for step, size in zip(window, layout.shape[2:], strict=True)]
-    counts = [len(range(*step)) for step in steps]
-    strides = [s * step for s, (_, _, step) in zip(layout.strides[2:], steps, strict=True)]
-    return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
-
-
-def _dense(problem: Problem, dtype: str) -> Problem:
-    """Return a problem of another data type on copies without gaps."""
-    layouts = {
-        role: layout.dense() for role in ROLES if (layout := getattr(problem, role)) is not None
-    }
-    return replace(problem, dtype=dtype, **layouts)
 
 
 def formulate(
     asked: Problem,
     compute_dtype: str,
     formulation: str = "direct",
-    pieces: int = 1,
-    cut: str = "images",
+    chunks: int = 1,
+    split_axis: str = "minibatch",
 ) -> Formulation | None:
     """Return ``asked`` in a form that oneDNN's primitives take, None if there is no such form.
 
@@ -186,63 +129,96 @@ def formulate(
         Tensors of another data type become dense ones of this type.
     formulation : str
         One of `FORMULATIONS`.
-    pieces, cut
+    chunks, split_axis
         As in `Choice`.
     """
     window = _window(asked, formulation)
     if window is None:
         return None
     exchange = asked.transposed and formulation != "direct"
-    if exchange and asked.result_name == "dst" and asked.bias is not None:
+    if exchange and asked.result_role == "dst" and asked.bias is not None:
         return None  # the bias belongs to what would be a convolution's src
-    if formulation == "exchanged" and not exchange:
+    if formulation == "as_convolution" and not exchange:
         return None
-    stepped = _stepped(asked)
+    stepped = asked.stepped_role
     layout: TensorLayout = getattr(asked, stepped)
-    seen = _seen(layout, window)
+    seen = _layout_seen(layout, window)
     if compute_dtype == asked.dtype and not seen.is_nested:
         return None  # every second element of an odd number of them, for one
     changes: dict[str, Any] = {stepped: seen}
-    if formulation == "sliced":
-        ones, none = (1,) * len(window), (0,) * len(window)
-        changes |= {"strides": ones, "dilations": ones, "pads_begin": none, "pads_end": none}
+    if formulation == "strided_1x1":
+        ones, zeros = (1,) * len(window), (0,) * len(window)
+        changes |= {"strides": ones, "dilations": ones, "pads_begin": zeros, "pads_end": zeros}
     else:
-        sizes = layout.shape[2:]
         changes["pads_end"] = tuple(
-            end + size - step.stop
-            for end, size, step in zip(asked.pads_end, sizes, window, strict=True)
+            end + size - span.stop
+            for end, size, span in zip(asked.pads_end, _spatial_sizes(asked), window, strict=True)
         )
-    is_shortened = changes[stepped].shape != layout.shape
     problem = replace(asked, **changes)
+    is_shortened = seen.shape != layout.shape
+    bias_apart = exchange or _sums_bias_apart(asked, is_shortened, chunks, split_axis)
+    bias_apart = bias_apart and asked.bias is not None
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
-    # A transposed weights gradient's bias sums all of dst, the tail too, and every row once; no
-    # weights gradient's has src's channels.
-    is_sum = asked.direction is Direction.BACKWARD_WEIGHTS
-    has_shared_rows = asked.transposed and cut == "rows"
-    has_others_channels = (
-        cut == "channels" and asked.groups == 1 and asked.src.size > asked.dst.size
-    )
-    bias_apart = is_sum and pieces > 1 and (has_shared_rows or has_others_channels)
-    bias_apart |= is_sum and asked.transposed and is_shortened
     if exchange:
         problem = problem.as_convolution()
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
-        bias_apart = True
-    bias_apart = bias_apart and asked.bias is not None
     if bias_apart:
         problem = replace(problem, bias=None)
-    made = cut_up(problem, cut, pieces)
-    if made is None:
+    parts = split(problem, split_axis, chunks)
+    if parts is None:
         return None
     if compute_dtype != asked.dtype:
-        # Copies of a piece alone, which the others are not to leave gaps in.
-        made = tuple(replace(one, problem=_dense(one.problem, compute_dtype)) for one in made)
+        # The copy of a chunk is dense, whatever gaps the other chunks leave in the whole.
+        parts = tuple(replace(one, problem=_dense(one.problem, compute_dtype)) for one in parts)
         problem = _dense(problem, compute_dtype)
-    kinds = tuple(dict.fromkeys(piece.problem for piece in made))
-    cut_roles = frozenset(
-        role
-        for role in ROLES
-        if (whole := getattr(problem, role)) is not None
-        and any(getattr(kind, role).shape != whole.shape for kind in kinds)
+    return Formulation(asked, problem, parts, roles, window, bias_apart)
+
+
+def _spatial_sizes(problem: Problem) -> tuple[int, ...]:
+    """Extents of the tensor that strides step over."""
+    layout: TensorLayout = getattr(problem, problem.stepped_role)
+    return layout.shape[2:]
+
+
+def _window(asked: Problem, formulation: str) -> tuple[slice, ...] | None:
+    """Return what the primitive sees of the stepped tensor, None if the formulation does not apply.
+
+    A tail of a whole stride or more (output_padding >= stride, which dilation allows) is
+    left out: oneDNN wants ``pads_end > -stride``.
+    """
+    numbers = list(zip(_spatial_sizes(asked), asked.pads_end, asked.strides, strict=True))
+    if formulation != "strided_1x1":
+        return tuple(
+            slice(0, size + end if end <= -stride else size) for size, end, stride in numbers
+        )
+    applies = (
+        all(extent == 1 for extent in asked.kernel)
+        and any(stride > 1 for stride in asked.strides)
+        and not any(asked.pads_begin)
+        and all(end <= 0 for end in asked.pads_end)
     )
-    return Formulation(asked, problem, made, kinds, cut_roles, roles, window, bias_apart)
+    return tuple(slice(0, size + end, stride) for size, end, stride in numbers) if applies else None
+
+
+def _layout_seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
+    steps = [span.indices(size) for span, size in zip(window, layout.shape[2:], strict=True)]
+    counts = [len(range(*step)) for step in steps]
+    strides = [s * step for s, (_, _, step) in zip(layout.strides[2:], steps, strict=True)]
+    return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
+
+
+def _sums_bias_apart(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:
+    """Whether a bias gradient in the primitive would miss elements of dst, or sum some twice."""
+    if asked.direction is not Direction.BACKWARD_WEIGHTS:
+        return False
+    if asked.transposed and is_shortened:
+        return True
+    shares_elements = asked.transposed and split_axis == "spatial"
+    splits_src = split_axis == "channels" and asked.groups == 1 and asked.src.size > asked.dst.size
+    return chunks > 1 and (shares_elements or splits_src)
+
+
+def _dense(problem: Problem, dtype: str) -> Problem:
+    """Return a problem of another data type on copies without gaps."""
+    layouts: dict[str, Any] = {role: one.dense() for role, one in problem.layouts.items()}
+    return replace(problem, dtype=dtype, **layouts)

@@ -1,4 +1,4 @@
-"""Heuristics: a choice without measuring."""
+"""Heuristics: what to try first without measuring."""
 
 from __future__ import annotations
 
@@ -6,53 +6,75 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from onednn_py.problem.problem import Choice, Problem
+from onednn_py.problem.problem import Problem
 
+from .choice import Choice
+from .limits import compute_dtypes
 from .rules import ANY_NAME, RULES, Shape
-from .thresholds import good_pieces, is_small
+from .thresholds import is_small, minibatch_chunks
 
-__all__ = ["Wish", "preferences"]
+__all__ = ["Preference", "fallbacks", "preferences"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A choice, and more about it.
+class Preference:
+    """A choice to try, and under which conditions a candidate is taken.
 
     Attributes
     ----------
     choice : Choice
     family : re.Pattern
         What the implementation's name matches.
-    frugal : bool
-        Whether it may not take any memory that it likes.
-    pieces : int
-        In how many to cut the minibatch if activations are reordered.
-    cuts : bool
-        Whether what is greedy is computed in pieces: in the fewest that are frugal, or where it
-        need not be frugal in those that take least.
+    within_limit : bool
+        Whether candidates over the workspace limit are passed over.
+    minibatch_chunks : int
+        Into how many chunks to split the minibatch if activations are reordered.
+    splits : bool
+        Whether candidates over the workspace limit are split: into the fewest chunks that fit,
+        or where none do and ``within_limit`` is not set into those that take least memory.
     """
 
     choice: Choice
     family: re.Pattern[str] = ANY_NAME
-    frugal: bool = True
-    pieces: int = 1
-    cuts: bool = False
+    within_limit: bool = True
+    minibatch_chunks: int = 1
+    splits: bool = False
 
 
-def preferences(problem: Problem) -> Iterator[Wish]:
+def preferences(problem: Problem) -> Iterator[Preference]:
     """Yield what to try first, best first."""
     threads = 1 if is_small(problem) else 0
-    for dtype in dict.fromkeys((problem.dtype, "f32")):
-        pieces = good_pieces(problem, dtype)
-        # In float32 there mostly is an implementation that takes less memory, and time: greedy
-        # ones in pieces take 1.8 times as long for 3-D backward data with channels last, 1.2
-        # times for a forward 1x1. In the smaller types all take much.
-        cuts = problem.dtype != "f32"
+    for dtype in compute_dtypes(problem):
+        chunks = minibatch_chunks(problem, dtype)
+        # In float32 there mostly is an implementation that takes less memory, and time: those
+        # over the limit take, in chunks, 1.8 times as long for 3-D backward data with channels
+        # last, 1.2 times for a forward 1x1. In the smaller types all take much.
+        splits = problem.dtype != "f32"
         shape = Shape(problem, dtype)
         for rule in RULES:
             if rule.applies(shape):
                 choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)
-                yield Wish(choice, rule.family, pieces=pieces, cuts=cuts)
+                yield Preference(choice, rule.family, minibatch_chunks=chunks, splits=splits)
                 break
-        for formulation in ("direct", "exchanged"):
-            yield Wish(Choice(dtype, formulation, threads=threads), pieces=pieces, cuts=cuts)
+        for formulation in ("direct", "as_convolution"):
+            choice = Choice(dtype, formulation, threads=threads)
+            yield Preference(choice, minibatch_chunks=chunks, splits=splits)
+
+
+def fallbacks(problem: Problem) -> Iterator[Preference]:
+    """Yield the ways to compute any problem, the first that exists to be taken.
+
+    The tensors' own type comes before float32, the family's own primitive before another
+    formulation, any candidate within the workspace limit before those over it, and reference
+    implementations only at the end.
+    """
+    dtypes = compute_dtypes(problem)
+    choices = [
+        Choice(dtype, formulation)
+        for dtype in dtypes
+        for formulation in ("direct", "as_convolution")
+    ]
+    for choice in choices:
+        yield Preference(choice, splits=True)
+    for choice in (*choices, *(Choice(dtype, reference=True) for dtype in dtypes)):
+        yield Preference(choice, within_limit=False, splits=True)

@@ -1,9 +1,9 @@
-"""Rules: what to take for which problems, each with the measurement that justifies it.
+"""Rules: which choice to prefer for which problems, each with the measurement that justifies it.
 
-Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, everything
-included: how much longer what oneDNN prefers itself (layout any, its first implementation)
-takes than the rule's choice, on arrays that begin where NumPy puts them, 16 bytes behind a cache
-line. The command tune measures again.
+Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, reorders included:
+how much longer oneDNN's own preference (layout any, first implementation) takes than the rule's
+choice, on arrays that begin where NumPy puts them, 16 bytes behind a cache line. The command tune
+measures again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import prod
 
 from onednn_py.problem.problem import Direction, Problem
 
-from .thresholds import good_pieces, is_small
+from .thresholds import is_small, minibatch_chunks
 
 __all__ = ["ANY_NAME", "RULES", "Rule", "Shape"]
 
@@ -30,16 +30,16 @@ ANY_NAME = re.compile("")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What to take for which problems.
+    """Which choice to prefer for which problems.
 
     Attributes
     ----------
     applies : callable
-        Whether a `Shape` is meant.
+        Whether the rule is for a `Shape`.
     activations, family
-        As in `Choice` and `Wish`.
+        As in `Choice` and `Preference`.
     measured : str
-        Why.
+        The measurements that justify it.
     formulation : str
         As in `Choice`.
     """
@@ -54,9 +54,10 @@ class Rule:
 class Shape:
     """What rules look at, in the roles of a convolution.
 
-    ``rows`` and ``planes`` are problems without groups whose channels are innermost, or
-    not; ``channels`` is the smaller number of them, ``pixels`` that of dst. Windows that do
-    not overlap and leave nothing out are ``in_patches``.
+    A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
+    ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
+    number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
+    are ``in_patches``.
     """
 
     def __init__(self, problem: Problem, compute_dtype: str) -> None:
@@ -68,8 +69,8 @@ class Shape:
         groups, outputs, inputs, *kernel = inner.weights.shape
         self.inputs, self.outputs = inputs * groups, outputs * groups
         self.channels = min(self.inputs, self.outputs)
-        self.taps = prod(kernel)
-        self.is_1x1 = self.taps == 1 and not any(inner.pads_begin)
+        self.positions = prod(kernel)
+        self.is_1x1 = self.positions == 1 and not any(inner.pads_begin)
         self.strided = any(stride > 1 for stride in inner.strides)
         self.in_patches = (
             self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
@@ -78,10 +79,10 @@ class Shape:
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
         self.channels_last = _is_channels_last(problem)
         self.dense = groups == 1
-        self.rows = self.dense and self.channels_last
-        self.planes = self.dense and not self.channels_last
+        self.dense_last = self.dense and self.channels_last
+        self.dense_first = self.dense and not self.channels_last
         self.small = is_small(problem)
-        self.in_pieces = good_pieces(problem, compute_dtype) > 1
+        self.is_split = minibatch_chunks(problem, compute_dtype) > 1
         self.bf16 = compute_dtype == "bf16"
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
 
@@ -97,39 +98,41 @@ def _is_channels_last(problem: Problem) -> bool:
 
 RULES = (
     Rule(
-        lambda s: s.small and s.planes and not s.is_1x1 and not s.whole_blocks,
+        lambda s: s.small and s.dense_first and not s.is_1x1 and not s.whole_blocks,
         "nxc",
         JIT,
         "8 -> 8, 8 x 8, 3x3 on one thread: 3.7 us, 4.3 with blocks of 16 channels",
     ),
     Rule(
-        lambda s: s.small and s.rows and s.data and not s.is_1x1 and s.inputs > 4,
+        lambda s: s.small and s.dense_last and s.data and not s.is_1x1 and s.inputs > 4,
         "given",
         JIT,
         "16 -> 16, 8 x 8, 3x3 on one thread: 3.1 us, 3.9 by the first in this layout",
     ),
     # Few input channels, backward data.
     Rule(
-        lambda s: s.data and s.planes and s.inputs <= 4,
+        lambda s: s.data and s.dense_first and s.inputs <= 4,
         "any",
         GEMM,
         "3 -> 64, 224 x 224, 7x7/2: 3.2; 1 -> 64, 570 x 570, 3x3: 3.9",
     ),
     Rule(
-        lambda s: s.data and s.rows and s.inputs <= 4 and (s.taps >= 16 or not s.strided),
+        lambda s: (
+            s.data and s.dense_last and s.inputs <= 4 and (s.positions >= 16 or not s.strided)
+        ),
         "given",
         GEMM,
         "3 -> 64, 224 x 224, 7x7/2: 2.1; 3 -> 128, 64 x 64, 4x4/2: 3.0; 1 -> 64: 4.0",
     ),
     Rule(
-        lambda s: s.data and s.rows and s.inputs <= 4,
+        lambda s: s.data and s.dense_last and s.inputs <= 4,
         "given",
         JIT,
         "3 -> 32, 224 x 224, 3x3/2: 1.2",
     ),
     # 1x1, backward data.
     Rule(
-        lambda s: s.data and s.planes and s.is_1x1 and s.pixels >= 400,
+        lambda s: s.data and s.dense_first and s.is_1x1 and s.pixels >= 400,
         "any",
         GEMM,
         "64 -> 64, 56 x 56: 2.7; 256 -> 128: 1.4; 28 x 28: 1.2 to 1.6; with stride 2: 1.5",
@@ -137,7 +140,7 @@ RULES = (
     Rule(
         lambda s: (
             s.data
-            and s.planes
+            and s.dense_first
             and s.is_1x1
             and s.pixels >= 100
             and (s.strided or s.inputs < s.outputs)
@@ -147,25 +150,25 @@ RULES = (
         "256 -> 1024, 14 x 14: 1.17; 512 -> 1024, 28 x 28 with stride 2: 1.5",
     ),
     Rule(
-        lambda s: s.data and s.planes and s.is_1x1 and s.strided,
+        lambda s: s.data and s.dense_first and s.is_1x1 and s.strided,
         "any",
         JIT_1X1,
         "1024 -> 2048, 14 x 14 with stride 2: 1.46, where gemm has 1.1",
     ),
     Rule(
-        lambda s: s.data and s.rows and s.is_1x1 and s.strided,
+        lambda s: s.data and s.dense_last and s.is_1x1 and s.strided,
         "given",
         JIT_1X1,
         "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
     ),
     Rule(
-        lambda s: s.data and s.rows and s.is_1x1 and s.pixels >= 10_000,
+        lambda s: s.data and s.dense_last and s.is_1x1 and s.pixels >= 10_000,
         "given",
         GEMM,
         "32 -> 64, 112 x 112: 4.4, the first in this layout 3.6",
     ),
     Rule(
-        lambda s: s.data and s.rows and s.is_1x1 and s.pixels < 100,
+        lambda s: s.data and s.dense_last and s.is_1x1 and s.pixels < 100,
         "any",
         JIT_1X1,
         "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9",
@@ -178,14 +181,18 @@ RULES = (
         "512, 14 x 14, 3x3/2: 36; 64, 112 x 112, 3x3/2: 10",
     ),
     Rule(
-        lambda s: s.bf16 and s.weights and s.planes and s.is_1x1,
+        lambda s: s.bf16 and s.weights and s.dense_first and s.is_1x1,
         "any",
         GEMM,
         "256 -> 1024, 14 x 14: 1.3 to 1.5; 512 -> 1024, 7 x 7: 1.3 to 1.6",
     ),
     Rule(
         lambda s: (
-            s.bf16 and s.data and s.planes and s.strided and (s.taps >= 16 or s.pixels >= 100)
+            s.bf16
+            and s.data
+            and s.dense_first
+            and s.strided
+            and (s.positions >= 16 or s.pixels >= 100)
         ),
         "any",
         JIT,
@@ -197,12 +204,12 @@ RULES = (
         "any",
         JIT_1X1,
         "1024 -> 2048, 14 x 14 with stride 2: 1.11 NCX, 1.08 NXC",
-        formulation="sliced",
+        formulation="strided_1x1",
     ),
     Rule(
         lambda s: (
             s.weights
-            and s.planes
+            and s.dense_first
             and s.is_1x1
             and (s.strided or s.pixels >= 784)
             and max(s.inputs, s.outputs) > 32
@@ -213,34 +220,36 @@ RULES = (
         " 388 x 388: 10; for 32 -> 32 the matrices are too small: 0.7 to 1.0",
     ),
     Rule(
-        lambda s: s.weights and s.rows and s.is_1x1 and s.strided,
+        lambda s: s.weights and s.dense_last and s.is_1x1 and s.strided,
         "nxc",
         GEMM,
         "256 -> 512, 56 x 56 with stride 2: 1.5; 512 -> 1024, 28 x 28: 1.3",
-        formulation="sliced",
+        formulation="strided_1x1",
     ),
     Rule(
-        lambda s: s.weights and s.rows and s.is_1x1 and s.inputs > s.outputs >= 16,
+        lambda s: s.weights and s.dense_last and s.is_1x1 and s.inputs > s.outputs >= 16,
         "given",
         JIT_1X1,
         "256 -> 128, 56 x 56: 1.5; 256 -> 64: 1.4; 512 -> 128, 28 x 28: 1.2; gemm has 0.9 of"
         " these where the caller's memory is not aligned as oneDNN's",
     ),
     Rule(
-        lambda s: s.weights and s.rows and s.is_1x1,
+        lambda s: s.weights and s.dense_last and s.is_1x1,
         "given",
         GEMM,
         "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5",
     ),
-    # Larger kernels on planes: channels last is worth the reorders where there are many.
+    # Larger kernels, channels first: with many channels, channels last is worth the reorders.
     Rule(
         lambda s: (
             s.data
-            and s.planes
+            and s.dense_first
             and not s.is_1x1
             and not s.strided
-            and not s.in_pieces
-            and ((s.channels >= 256 and s.pixels <= 4500) or (s.taps >= 27 and s.channels >= 32))
+            and not s.is_split
+            and (
+                (s.channels >= 256 and s.pixels <= 4500) or (s.positions >= 27 and s.channels >= 32)
+            )
         ),
         "nxc",
         BRGEMM,
@@ -251,11 +260,11 @@ RULES = (
     Rule(
         lambda s: (
             s.data
-            and s.planes
+            and s.dense_first
             and not s.bf16
             and s.strided
             and s.channels >= 512
-            and s.taps >= 16
+            and s.positions >= 16
             and s.pixels <= 16
         ),
         "nxc",
@@ -263,7 +272,9 @@ RULES = (
         "512 -> 1024, 8 x 8, 4x4/2: 1.5; 256 -> 512, 16 x 16: 1.05",
     ),
     Rule(
-        lambda s: s.weights and s.planes and s.inputs == 1 and not s.strided and s.pixels >= 10_000,
+        lambda s: (
+            s.weights and s.dense_first and s.inputs == 1 and not s.strided and s.pixels >= 10_000
+        ),
         "any",
         GEMM,
         "1 -> 64, 572 x 572, 3x3: 1.06 to 1.26",
@@ -271,11 +282,11 @@ RULES = (
     Rule(
         lambda s: (
             s.data
-            and s.planes
+            and s.dense_first
             and not s.bf16
             and s.strided
             and s.channels >= 256
-            and 1 < s.taps < 16
+            and 1 < s.positions < 16
         ),
         "nxc",
         JIT,
@@ -284,7 +295,7 @@ RULES = (
     Rule(
         lambda s: (
             s.weights
-            and s.planes
+            and s.dense_first
             and not s.bf16
             and not s.is_1x1
             and not s.strided
@@ -297,51 +308,59 @@ RULES = (
     ),
     Rule(
         lambda s: (
-            not s.bf16 and s.forward and s.transposed and s.planes and s.strided and s.pixels <= 16
+            not s.bf16
+            and s.forward
+            and s.transposed
+            and s.dense_first
+            and s.strided
+            and s.pixels <= 16
         ),
         "any",
         GEMM,
         "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28",
-        formulation="exchanged",
+        formulation="as_convolution",
     ),
     Rule(
-        lambda s: not s.bf16 and s.forward and s.transposed and s.planes and s.in_patches,
+        lambda s: not s.bf16 and s.forward and s.transposed and s.dense_first and s.in_patches,
         "any",
         GEMM,
         "transposed 128, 24 x 24 x 24, 2x2x2/2, backward data: 2.0; 1024 -> 512, 28 x 28, 2x2/2:"
         " 1.2; 128 -> 64, 196 x 196: 1.05",
-        formulation="exchanged",
+        formulation="as_convolution",
     ),
     Rule(
         lambda s: (
             not s.bf16
             and s.forward
             and s.transposed
-            and s.planes
+            and s.dense_first
             and s.strided
             and s.channels >= 128
         ),
         "nxc",
         BRGEMM,
         "transposed 512 -> 256, 8 x 8 to 16 x 16, 4x4/2, backward data: 1.11",
-        formulation="exchanged",
+        formulation="as_convolution",
     ),
-    # Channels last: the caller's layout, but for these.
+    # Channels last: the caller's layout, but for these problems.
     Rule(
-        lambda s: s.rows and s.forward and s.transposed and s.strided and s.pixels <= 16,
+        lambda s: s.dense_last and s.forward and s.transposed and s.strided and s.pixels <= 16,
         "any",
         JIT,
         "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.29",
     ),
     Rule(
-        lambda s: s.rows and s.data and s.strided and s.taps >= 16 and s.pixels <= 16,
+        lambda s: s.dense_last and s.data and s.strided and s.positions >= 16 and s.pixels <= 16,
         "given",
         JIT,
         "512 -> 1024, 8 x 8, 4x4/2: 1.2",
     ),
     Rule(
         lambda s: (
-            s.rows and s.strided and s.inputs > 4 and (s.weights or (s.data and not s.transposed))
+            s.dense_last
+            and s.strided
+            and s.inputs > 4
+            and (s.weights or (s.data and not s.transposed))
         ),
         "any",
         ANY_NAME,
@@ -349,17 +368,17 @@ RULES = (
         " transposed 256 -> 128, 4x4/2, weights: 1.13",
     ),
     Rule(
-        lambda s: s.rows and s.weights and s.inputs == 1 and s.pixels >= 10_000,
+        lambda s: s.dense_last and s.weights and s.inputs == 1 and s.pixels >= 10_000,
         "given",
         GEMM,
         "1 -> 64, 572 x 572, 3x3: 1.3",
     ),
     Rule(
         lambda s: (
-            s.rows
+            s.dense_last
             and s.weights
             and s.pixels >= 2500
-            and 4 <= s.taps < 27
+            and 4 <= s.positions < 27
             and s.inputs > 4
             and max(s.inputs, s.outputs) >= 128
         ),

@@ -6,24 +6,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from onednn_py.backends.onednn.binding.engine import Api, Handle
-from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
-from onednn_py.problem.problem import Choice, Problem
+from onednn_py.problem.problem import Problem
 
-from .candidate import Part
-from .chunks import CUTS
+from .candidate import Candidate
+from .choice import Choice
+from .chunks import SPLIT_AXES
 from .defects import is_reference
 from .descriptors import QUERIES
 from .formulations import FORMULATIONS, formulate
-from .heuristics import Wish, preferences
-from .thresholds import good_pieces, may_run_on_one_thread
-from .workspace import copies_activations, feasible, in_pieces, is_greedy, less_greedy
+from .heuristics import Preference, fallbacks
+from .limits import compute_dtypes
+from .thresholds import may_run_on_one_thread, minibatch_chunks
+from .workspace import (
+    copies_activations,
+    feasible,
+    over_limit,
+    split_candidate,
+    split_for_least_memory,
+    split_within_limit,
+)
 
-__all__ = ["build_plan", "candidates", "is_possible", "part_of", "select"]
+__all__ = ["candidate_of", "candidates", "is_possible", "select"]
 
-# The most that a choice from elsewhere may name.
-MOST_PIECES = 1024
+# The most that a choice from a file may name.
+MOST_CHUNKS = 1024
 
 # Memory layouts worth trying, of activations and of weights.
 LAYOUTS = (
@@ -35,94 +43,18 @@ LAYOUTS = (
 )
 
 
-def fallbacks(problem: Problem) -> Iterator[Choice]:
-    """Yield the ways to compute any problem, the first that exists to be taken.
-
-    The tensors' own type before float32, the family's own primitive before another
-    formulation, reference implementations only at the end.
-    """
-    for dtype in dict.fromkeys((problem.dtype, "f32")):
-        for formulation in ("direct", "exchanged"):
-            yield Choice(dtype, formulation)
-    yield Choice(problem.dtype, reference=True)
-    if problem.dtype != "f32":
-        yield Choice("f32", reference=True)
-
-
-def part_of(api: Api, problem: Problem, wish: Wish) -> Part | None:
-    """Return a problem decided by a wish, None if oneDNN has no such implementation.
-
-    Raises
-    ------
-    OneDNNError
-        With any status but ``unimplemented``.
-    """
-    choice = wish.choice
-    with api.on_threads(choice.threads):
-        for part in _parts(api, problem, replace(choice, pieces=1)):
-            name = part.choice.implementation
-            if choice.implementation:
-                found = name == choice.implementation
-            else:
-                found = choice.reference or not is_reference(name)
-            if not found or not wish.family.search(name):
-                continue
-            if choice.pieces != 1:
-                cut = in_pieces(api, part, choice.cut, choice.pieces)
-                is_too_much = wish.frugal and cut is not None and is_greedy(api, cut)
-                return None if is_too_much else cut
-            if wish.pieces > 1 and copies_activations(api, part):
-                part = in_pieces(api, part, "images", wish.pieces) or part
-            if not ((wish.frugal or wish.cuts) and is_greedy(api, part)):
-                return part
-            smaller = less_greedy(api, part, strict=wish.frugal) if wish.cuts else None
-            if smaller is not None:
-                return smaller
-    return None
-
-
-def _parts(api: Api, problem: Problem, choice: Choice) -> Iterator[Part]:
-    """Yield a part at each implementation of a choice's formulation and layouts.
-
-    Its descriptor moves on with the iteration.
-    """
-    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
-    if formulation is None:
-        return
-    for descriptor, name in feasible(api, formulation, formulation.problem, choice):
-        decided = replace(choice, implementation=name, reference=is_reference(name))
-        yield Part(formulation, decided, (descriptor,))
-
-
-def is_possible(problem: Problem, choice: Choice) -> bool:
-    """Whether a choice that comes from elsewhere, a file perhaps, speaks of what there is here.
-
-    Another type than these two would round the caller's numbers.
-    """
-    return (
-        choice.compute_dtype in (problem.dtype, "f32")
-        and choice.formulation in FORMULATIONS
-        and (choice.activations, choice.weights) in LAYOUTS
-        and choice.cut in CUTS
-        and choice.pieces in range(1, MOST_PIECES + 1)
-        and (choice.cut != "images" or problem.src.shape[0] % choice.pieces == 0)
-    )
-
-
-def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
-    """Return the first of the wishes, then of the general ways, that oneDNN implements.
+def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) -> Candidate:
+    """Return the candidate of the first preference, or else fallback, that oneDNN implements.
 
     Raises
     ------
     OneDNNError
         With status ``unimplemented`` if there is none; with any other status at once.
     """
-    frugal = (Wish(one, cuts=True) for one in fallbacks(problem) if not one.reference)
-    any_size = (Wish(one, frugal=False, cuts=True) for one in fallbacks(problem))
-    for wish in chain(wishes, frugal, any_size):
-        part = part_of(api, problem, wish)
-        if part is not None:
-            return part
+    for preference in chain(preferences, fallbacks(problem)):
+        candidate = candidate_of(engine, problem, preference)
+        if candidate is not None:
+            return candidate
     raise OneDNNError(
         "dnnl_primitive_desc_create",
         "unimplemented",
@@ -130,69 +62,131 @@ def select(api: Api, problem: Problem, wishes: Iterable[Wish]) -> Part:
     )
 
 
-def build_plan(api: Api, problem: Problem, choice: Choice | None = None) -> NativePlan:
-    """Return a plan for ``problem``: by ``choice`` if it is given and exists, or by rules.
+def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Candidate | None:
+    """Return the candidate that a preference means, None if oneDNN has no such implementation.
 
     Raises
     ------
     OneDNNError
-        As `select` does.
+        With any status but ``unimplemented``.
     """
-    wishes = preferences(problem)
-    if choice is not None:
-        wishes = chain((Wish(choice),), wishes)
-    return NativePlan(api, select(api, problem, wishes))
+    choice = preference.choice
+    with engine.on_threads(choice.threads):
+        for candidate in _implementations(engine, problem, replace(choice, chunks=1)):
+            name = candidate.choice.implementation
+            if choice.implementation:
+                is_meant = name == choice.implementation
+            else:
+                is_meant = choice.reference or not is_reference(name)
+            if not is_meant or not preference.family.search(name):
+                continue
+            if choice.chunks != 1:
+                found = split_candidate(engine, candidate, choice.split_axis, choice.chunks)
+                if found is not None and preference.within_limit and over_limit(engine, found):
+                    return None
+                return found
+            fitted = _fitted(engine, candidate, preference)
+            if fitted is not None:
+                return fitted
+    return None
 
 
-def candidates(api: Api, problem: Problem) -> Iterator[Part]:
+def _fitted(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate | None:
+    """Return a candidate in the chunks that a preference wants, None if it is passed over."""
+    number = preference.minibatch_chunks
+    if number > 1 and copies_activations(engine, candidate):
+        candidate = split_candidate(engine, candidate, "minibatch", number) or candidate
+    may_exceed = not preference.within_limit
+    if (may_exceed and not preference.splits) or not over_limit(engine, candidate):
+        return candidate
+    if not preference.splits:
+        return None
+    if may_exceed:
+        return split_for_least_memory(engine, candidate)
+    return split_within_limit(engine, candidate)
+
+
+def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterator[Candidate]:
+    """Yield a candidate at each implementation of a choice's formulation and layouts.
+
+    Their descriptor is one object, which moves on with the iteration.
+    """
+    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
+    if formulation is None:
+        return
+    for descriptor, name in feasible(engine, formulation, formulation.problem, choice):
+        decided = replace(choice, implementation=name, reference=is_reference(name))
+        yield Candidate(formulation, decided, {formulation.problem: descriptor})
+
+
+def is_possible(problem: Problem, choice: Choice) -> bool:
+    """Whether a choice that comes from elsewhere, a file perhaps, is valid for this problem.
+
+    Another compute type than these would round the caller's numbers.
+    """
+    return (
+        choice.compute_dtype in compute_dtypes(problem)
+        and choice.formulation in FORMULATIONS
+        and (choice.activations, choice.weights) in LAYOUTS
+        and choice.split_axis in SPLIT_AXES
+        and choice.chunks in range(1, MOST_CHUNKS + 1)
+        and (choice.split_axis != "minibatch" or problem.src.shape[0] % choice.chunks == 0)
+    )
+
+
+def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
     Layouts x implementations x formulations x data types, for a small problem also on one
-    thread, for a large one also in pieces; no reference implementation and none with a known
+    thread, for a large one also in chunks; no reference implementation and none with a known
     defect.
     """
     for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
-        for dtype in dict.fromkeys((problem.dtype, "f32")):
-            good = good_pieces(problem, dtype)
-            pieces = [number for number in (good // 2, good, 2 * good) if good > 1 and number > 1]
+        for dtype in compute_dtypes(problem):
+            good = minibatch_chunks(problem, dtype)
+            numbers = [n for n in (good // 2, good, 2 * good) if good > 1 and n > 1]
             for formulation in FORMULATIONS:
-                with api.on_threads(threads):
-                    choices = list(_choices(api, problem, dtype, formulation, threads))
+                with engine.on_threads(threads):
+                    choices = list(_choices(engine, problem, dtype, formulation, threads))
                 for choice in choices:
-                    part = part_of(api, problem, Wish(choice, frugal=False))
-                    if part is not None:
-                        yield from _frugal(api, part, pieces)
+                    preference = Preference(choice, within_limit=False)
+                    candidate = candidate_of(engine, problem, preference)
+                    if candidate is not None:
+                        yield from _variants(engine, candidate, numbers)
 
 
-def _frugal(api: Api, part: Part, pieces: Sequence[int]) -> list[Part]:
-    """Return a part in one piece and in several, as far as they do not take too much memory."""
-    found: list[Part | None] = [part]
-    if copies_activations(api, part):
-        found += [in_pieces(api, part, "images", number) for number in pieces]
-    frugal = [one for one in found if one is not None and not is_greedy(api, one)]
-    if not frugal and (smaller := less_greedy(api, part, strict=True)) is not None:
+def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> list[Candidate]:
+    """Return a candidate in one chunk and in several, as far as they fit the workspace limit."""
+    variants: list[Candidate | None] = [candidate]
+    if copies_activations(engine, candidate):
+        variants += [split_candidate(engine, candidate, "minibatch", n) for n in numbers]
+    fitting = [one for one in variants if one is not None and not over_limit(engine, one)]
+    if not fitting and (smaller := split_within_limit(engine, candidate)) is not None:
         return [smaller]
-    return frugal
+    return fitting
 
 
 def _choices(
-    api: Api, problem: Problem, dtype: str, formulation: str, threads: int
+    engine: Engine, problem: Problem, dtype: str, formulation: str, threads: int
 ) -> Iterator[Choice]:
+    """Yield the choices of different implementations or layouts."""
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
         choice = Choice(dtype, formulation, activations, weights, threads=threads)
-        for part in _parts(api, problem, choice):
-            name = part.choice.implementation
-            layouts = layouts_of(api, part)
-            known = any(
-                name == other and all(map(api.equal, layouts, others)) for other, others in seen
+        for candidate in _implementations(engine, problem, choice):
+            name = candidate.choice.implementation
+            layouts = _layouts(engine, candidate)
+            is_known = any(
+                name == other and all(map(engine.equal, layouts, others)) for other, others in seen
             )
-            if not known and not is_reference(name):
+            if not is_known and not is_reference(name):
                 seen.append((name, layouts))
-                yield part.choice
+                yield candidate.choice
 
 
-def layouts_of(api: Api, part: Part) -> list[Handle]:
-    """Return copies of the memory descriptors that a part's primitive takes."""
-    queries = QUERIES[part.formulation.problem.direction].values()
-    return [api.clone_desc(api.desc_of(part.descriptors[0], query)) for query in queries]
+def _layouts(engine: Engine, candidate: Candidate) -> list[Handle]:
+    """Return copies of the memory descriptors that a candidate's primitive takes."""
+    problem = candidate.formulation.problem
+    descriptor = candidate.descriptors[problem]
+    queries = QUERIES[problem.direction].values()
+    return [engine.clone_desc(engine.desc_of(descriptor, query)) for query in queries]

@@ -1,27 +1,29 @@
-"""Footprint: how much memory a decided problem takes, and the same in pieces that take less."""
+"""Workspace: how much memory a candidate takes, and splits that take less."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from onednn_py.backends.onednn.binding.engine import Api, Handle
+from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
-from onednn_py.problem.arrays import DTYPES
-from onednn_py.problem.problem import Choice, Problem
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.problem import Problem
 
-from .candidate import Part
-from .chunks import CUTS, ROLES
+from .candidate import Candidate
+from .choice import Choice
+from .chunks import SPLIT_AXES
 from .descriptors import QUERIES, implementations, user_desc
 from .formulations import Formulation, formulate
 
 __all__ = [
-    "are_greedy",
     "copies_activations",
+    "exceeds_limit",
     "feasible",
-    "in_pieces",
-    "is_greedy",
-    "less_greedy",
+    "over_limit",
+    "split_candidate",
+    "split_for_least_memory",
+    "split_within_limit",
 ]
 
 # An implementation that wants more scratchpad than these is passed over: padding and
@@ -29,143 +31,157 @@ __all__ = [
 LARGEST_SCRATCHPAD = 2**28
 SCRATCHPAD_PER_ELEMENT = 64
 
-# Copies and scratchpad together may take so many times what the tensors take themselves,
-# where there is another way; small problems may take what they like.
+# The workspace limit: copies and scratchpad together may take so many times what the tensors
+# take themselves. Small problems have none.
 LARGEST_WORKSPACE = 1.2
 SMALL_TENSORS = 2**23
 
-# In how many pieces a problem is computed that takes more than that.
-PIECES = (2, 4, 8, 16)
+# Into how many chunks a problem over the workspace limit is split.
+CHUNK_NUMBERS = (2, 4, 8, 16)
 
 
 def feasible(
-    api: Api, formulation: Formulation, kind: Problem, choice: Choice
+    engine: Engine, formulation: Formulation, problem: Problem, choice: Choice
 ) -> Iterator[tuple[Handle, str]]:
-    """Yield what `implementations` does, as far as there is memory for it."""
+    """Yield what `implementations` does for a chunk's problem, as far as there is memory."""
     layouts = choice.activations, choice.weights
+    weights_dtype = formulation.dtype("weights")
     try:
-        for descriptor, name in implementations(api, kind, *layouts, formulation.dtype("weights")):
-            if not _is_out_of_proportion(api, descriptor, formulation.asked):
+        for descriptor, name in implementations(engine, problem, *layouts, weights_dtype):
+            if not _is_out_of_proportion(engine, descriptor, formulation.asked):
                 yield descriptor, name
     except OneDNNError as error:
         if error.status != "unimplemented":
             raise
 
 
-def _is_out_of_proportion(api: Api, descriptor: Handle, problem: Problem) -> bool:
+def _is_out_of_proportion(engine: Engine, descriptor: Handle, problem: Problem) -> bool:
     """Whether an implementation wants far more scratchpad than the tensors take."""
     tensors = problem.src.size + problem.weights.size + problem.dst.size
-    wanted = api.nbytes(api.desc_of(descriptor, "scratchpad"))
+    wanted = engine.nbytes(engine.desc_of(descriptor, "scratchpad"))
     return wanted > LARGEST_SCRATCHPAD + SCRATCHPAD_PER_ELEMENT * tensors
 
 
-def in_pieces(api: Api, part: Part, cut: str, pieces: int) -> Part | None:
-    """Return the same in pieces, None if there are none, or not with the same implementation.
+def split_candidate(
+    engine: Engine, candidate: Candidate, axis: str, number: int
+) -> Candidate | None:
+    """Return a candidate split into chunks, with the same implementation; None if there is none.
 
-    What is not cut lies in one layout for all kinds of pieces.
+    A tensor that is not split must have one memory layout for all chunks.
     """
-    whole = part.whole or part
-    choice = replace(whole.choice, pieces=pieces, cut=cut)
+    whole = candidate.whole or candidate
+    choice = replace(whole.choice, chunks=number, split_axis=axis)
     asked = whole.formulation.asked
-    formulation = formulate(asked, choice.compute_dtype, choice.formulation, pieces, cut)
+    formulation = formulate(asked, choice.compute_dtype, choice.formulation, number, axis)
     if formulation is None:
         return None
-    with api.on_threads(choice.threads):
-        found = [_at(api, formulation, kind, choice) for kind in formulation.kinds]
-    descriptors = tuple(one for one in found if one is not None)
+    with engine.on_threads(choice.threads):
+        found = {
+            problem: _descriptor_of(engine, formulation, problem, choice)
+            for problem in formulation.problems
+        }
+    descriptors = {problem: one for problem, one in found.items() if one is not None}
     if len(descriptors) < len(found):
         return None
     for role, query in QUERIES[formulation.problem.direction].items():
-        layouts = [api.desc_of(descriptor, query) for descriptor in descriptors]
-        if role not in formulation.cut_roles and not all(
-            api.equal(layouts[0], one) for one in layouts
+        first, *others = [engine.desc_of(one, query) for one in descriptors.values()]
+        if not formulation.chunks[0].tensors[role].is_split and not all(
+            engine.equal(first, other) for other in others
         ):
             return None
-    return Part(formulation, choice, descriptors, whole)
+    return Candidate(formulation, choice, descriptors, whole)
 
 
-def _at(api: Api, formulation: Formulation, kind: Problem, choice: Choice) -> Handle | None:
-    """Return the primitive descriptor of a piece at an implementation."""
-    for descriptor, name in feasible(api, formulation, kind, choice):
+def _descriptor_of(
+    engine: Engine, formulation: Formulation, problem: Problem, choice: Choice
+) -> Handle | None:
+    """Return the primitive descriptor of a chunk's problem at the choice's implementation."""
+    for descriptor, name in feasible(engine, formulation, problem, choice):
         if name == choice.implementation:
             return descriptor
     return None
 
 
-def copies_activations(api: Api, part: Part) -> bool:
-    """Whether src or dst of a part that is not in pieces is reordered or converted."""
-    inner = part.formulation.problem
-    if inner.dtype != part.formulation.asked.dtype:
+def copies_activations(engine: Engine, candidate: Candidate) -> bool:
+    """Whether src or dst of a candidate in one chunk is reordered or converted."""
+    if candidate.formulation.is_cast:
         return True
+    problem = candidate.formulation.problem
     return any(
-        not api.equal(
-            user_desc(api, inner, role),
-            api.desc_of(part.descriptors[0], QUERIES[inner.direction][role]),
+        not engine.equal(
+            user_desc(engine, problem, role),
+            engine.desc_of(candidate.descriptors[problem], QUERIES[problem.direction][role]),
         )
         for role in ("src", "dst")
     )
 
 
-def is_greedy(api: Api, part: Part) -> bool:
+def over_limit(engine: Engine, candidate: Candidate) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
-    return are_greedy((part,), _workspace(api, part))
+    return exceeds_limit((candidate,), _workspace_bytes(engine, candidate))
 
 
-def are_greedy(parts: Sequence[Part], workspace: int) -> bool:
-    """Whether a workspace of so many bytes is too large for all tensors of some parts."""
-    nbytes: dict[str, int] = {}
-    for part in parts:
-        asked = part.formulation.asked
-        for role in ROLES:
-            layout = getattr(asked, role)
-            if layout is not None:
-                nbytes[part.name(role)] = layout.size * DTYPES[asked.dtype].itemsize
+def exceeds_limit(candidates: Sequence[Candidate], workspace_bytes: int) -> bool:
+    """Whether a workspace is too large for the tensors of all candidates of a plan."""
+    nbytes = {}
+    for candidate in candidates:
+        asked = candidate.formulation.asked
+        for role, layout in asked.layouts.items():
+            nbytes[candidate.name(role)] = layout.size * DTYPES[asked.dtype].itemsize
     tensors = sum(nbytes.values())
-    return tensors >= SMALL_TENSORS and workspace > LARGEST_WORKSPACE * tensors
+    return tensors >= SMALL_TENSORS and workspace_bytes > LARGEST_WORKSPACE * tensors
 
 
-def _workspace(api: Api, part: Part) -> int:
+def _workspace_bytes(engine: Engine, candidate: Candidate) -> int:
     """Return about how many bytes an execution takes besides the tensors."""
-    formulation = part.formulation
-    pairs = list(zip(formulation.kinds, part.descriptors, strict=True))
-    nbytes: int = max(api.nbytes(api.desc_of(one, "scratchpad")) for one in part.descriptors)
-    for role, query in QUERIES[formulation.problem.direction].items():
-        nbytes += max(_copies(api, part, kind, one, role, query) for kind, one in pairs)
+    nbytes: int = max(
+        engine.nbytes(engine.desc_of(one, "scratchpad")) for one in candidate.descriptors.values()
+    )
+    for role in QUERIES[candidate.formulation.problem.direction]:
+        nbytes += max(_copy_bytes(engine, candidate, one, role) for one in candidate.descriptors)
     return nbytes
 
 
-def _copies(api: Api, part: Part, kind: Problem, descriptor: Handle, role: str, query: str) -> int:
-    """Return how many bytes of copies a piece's tensor takes."""
-    formulation = part.formulation
-    given, wanted = user_desc(api, kind, role), api.desc_of(descriptor, query)
+def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: str) -> int:
+    """Return how many bytes the copies of a chunk's tensor take."""
+    formulation = candidate.formulation
+    query = QUERIES[problem.direction][role]
+    given = user_desc(engine, problem, role)
+    wanted = engine.desc_of(candidate.descriptors[problem], query)
     nbytes = 0
-    if kind.dtype != formulation.asked.dtype:
-        nbytes += api.nbytes(given)
-    if not api.equal(given, wanted):
-        nbytes += api.nbytes(wanted)
-    if formulation.is_sum(role):
-        nbytes += api.nbytes(wanted)
+    if formulation.is_cast:
+        nbytes += engine.nbytes(given)
+    if not engine.equal(given, wanted):
+        nbytes += engine.nbytes(wanted)
+    if formulation.chunks[0].tensors[role].is_partial_sum:
+        nbytes += engine.nbytes(wanted)
     return nbytes
 
 
-def less_greedy(api: Api, part: Part, *, strict: bool) -> Part | None:
-    """Return the same in the fewest pieces that take little memory.
+def split_within_limit(engine: Engine, candidate: Candidate) -> Candidate | None:
+    """Return a candidate in the fewest chunks that fit the workspace limit, None if none do."""
+    return next((one for one in _splits(engine, candidate) if not over_limit(engine, one)), None)
 
-    Where no pieces do, None if ``strict``, otherwise what takes least.
-    """
-    least = part
-    images = part.formulation.problem.src.shape[0]
-    for number in PIECES:
-        for cut in CUTS:
-            pieces = _divisor(images, number, 2 * number) if cut == "images" else number
-            smaller = in_pieces(api, part, cut, pieces)
-            if smaller is None:
-                continue
-            if not is_greedy(api, smaller):
-                return smaller
-            if not strict and _workspace(api, smaller) < _workspace(api, least):
-                least = smaller
-    return None if strict else least
+
+def split_for_least_memory(engine: Engine, candidate: Candidate) -> Candidate:
+    """Return what `split_within_limit` does, or the split that takes least memory."""
+    least, least_bytes = candidate, _workspace_bytes(engine, candidate)
+    for one in _splits(engine, candidate):
+        if not over_limit(engine, one):
+            return one
+        if (nbytes := _workspace_bytes(engine, one)) < least_bytes:
+            least, least_bytes = one, nbytes
+    return least
+
+
+def _splits(engine: Engine, candidate: Candidate) -> Iterator[Candidate]:
+    images = candidate.formulation.problem.src.shape[0]
+    for number in CHUNK_NUMBERS:
+        for axis in SPLIT_AXES:
+            chunks = _divisor(images, number, 2 * number) if axis == "minibatch" else number
+            found = split_candidate(engine, candidate, axis, chunks)
+            if found is not None:
+                yield found
 
 
 def _divisor(number: int, least: int, below: int) -> int:

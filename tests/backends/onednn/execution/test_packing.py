@@ -1,9 +1,9 @@
-"""Packed weights: every bit as the plain call's, for every layout that a plan may want them in."""
+"""Packed weights: the same bits as from the weights themselves, in every layout of a plan."""
 
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec, wisdom
-from onednn_py.backends.onednn.binding.runtime import runtime
+from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec
+from onednn_py.backends.onednn import machine_here
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.select import candidates
-from onednn_py.dispatch import planner as dispatch
-from onednn_py.wisdom import Entry
+from onednn_py.backends.onednn.wisdom import Entry, store
+from onednn_py.problem.problem import Problem
+from tests.support.candidate_runs import plan_problem, sub_problems
 from tests.support.cases import CURATED, Case, case
 from tests.support.forks import needs_fork
 from tests.support.memory_layouts import FORMS, gaps
@@ -36,6 +39,13 @@ WIDE = case((12, 12), 3, pads=1, inputs=32, outputs=48)
 pytestmark = pytest.mark.usefixtures("fresh_cache")
 
 
+@pytest.fixture
+def no_wisdom() -> Iterator[None]:
+    store.forget()
+    yield
+    store.forget()
+
+
 class Call:
     """A function's plan for a geometry, its tensors, and which of them are the weights."""
 
@@ -53,14 +63,13 @@ class Call:
         tensors = geometry.integers(dtype)
         weights_first = FORMATS[data_format]
         source = name.replace("backprop", "backward")
-        more: dict[str, Any] = {}
         if source in ("convolution_backward", "conv_transpose_backward"):
-            more = {"wrt": wrt}
             (src, weights, _), keywords = tensors.arguments(
                 source.removesuffix("_backward"), data_format, weights_first
             )
             (_, diff_dst, _), _ = tensors.arguments(f"{source}_weights", data_format, weights_first)
             positional = [src, weights, diff_dst]
+            keywords["wrt"] = wrt
         else:
             positional, keywords = tensors.arguments(source, data_format, weights_first)
             if not bias and source in ("convolution", "conv_transpose"):
@@ -69,21 +78,28 @@ class Call:
         if name == "convolution_backprop_data":
             self.name = "filter"
             keywords["filter_format"] = keywords.pop("weights_format")
-        self.plan = onednn_py.plan(
-            getattr(onednn_py, name), *positional, **keywords, backend=backend, **more
-        )
+        self._function = getattr(onednn_py, name)
+        self._arguments = positional, keywords
+        self.plan = onednn_py.plan(self._function, *positional, **keywords, backend=backend)
         self.tensors = [array for array in positional if isinstance(array, np.ndarray)]
         # All functions that take weights take them second.
         self.weights = self.tensors[1]
 
+    @property
+    def problem(self) -> Problem:
+        """The only problem of the call."""
+        positional, keywords = self._arguments
+        (sub_problem,) = sub_problems(self._function, *positional, **keywords)
+        return sub_problem.problem
+
     def pack(self, weights: Any = None) -> Any:
         return self.plan.pack(self.name, self.weights if weights is None else weights)
 
-    def with_packed(self, packed: Any, **more: Any) -> Any:
-        return self.plan(self.tensors[0], packed, *self.tensors[2:], **more)
+    def with_packed(self, packed: Any, out: Any = None) -> Any:
+        return self.plan(self.tensors[0], packed, *self.tensors[2:], out=out)
 
     def check(self) -> None:
-        """Packed once and used twice, it gives the plain call's bits."""
+        """Use a packed tensor twice, and compare with the call on the weights themselves."""
         expected = self.plan(*self.tensors)
         packed = self.pack()
         assert packed.shape == self.weights.shape
@@ -93,7 +109,7 @@ class Call:
 
 
 def unless_refused(call: Call, packed: Any) -> Any:
-    """The result with a packed tensor; None if the plan says that it takes another layout."""
+    """Return the result with a packed tensor, None if the plan refuses its layout."""
     try:
         return call.with_packed(packed)
     except AttributeValueError as error:
@@ -104,8 +120,8 @@ def unless_refused(call: Call, packed: Any) -> Any:
 
 def assert_same_bits(actual: Any, expected: Any) -> None:
     if isinstance(expected, tuple):
-        for one, other in zip(actual, expected, strict=True):
-            assert_same_bits(one, other)
+        for actual_result, expected_result in zip(actual, expected, strict=True):
+            assert_same_bits(actual_result, expected_result)
     elif expected is None:
         assert actual is None
     else:
@@ -150,28 +166,32 @@ STRIDED_1X1 = case((8, 6), 1, 2, inputs=16, outputs=32)
     ],
 )
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if not name.endswith("backward")])
-def test_every_choice(
-    name: str, geometry: Case, dtype: str, data_format: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever layout, implementation or formulation wisdom makes a plan take."""
-    monkeypatch.setattr(wisdom, "_known", OrderedDict())
+@pytest.mark.usefixtures("no_wisdom")
+def test_every_choice(name: str, geometry: Case, dtype: str, data_format: str) -> None:
+    """Wisdom makes a plan take any layout, implementation or formulation."""
     arguments = (name, geometry, dtype, data_format, "onednn")
-    (job,) = Call(*arguments, bias=False).plan._bound.jobs
+    problem = Call(*arguments, bias=False).problem
     # On one thread the layouts are the same.
-    found = [part.choice for part in candidates(runtime(), job.problem) if not part.choice.threads]
-    for choice in found:
-        entry = Entry(choice.as_dict(), 1.0, 1.0)
-        wisdom.remember(dispatch.machine_here(), job.problem.name, entry)
+    choices = [
+        candidate.choice
+        for candidate in candidates(current_engine(), problem)
+        if not candidate.choice.threads
+    ]
+    for choice in choices:
+        store.remember(machine_here(), problem.name, Entry(choice.as_dict(), 1.0, 1.0))
         onednn_py.cache_clear()
-        decided = Call(*arguments, bias=False)
-        assert decided.plan._current()[1].choice == choice
-        decided.check()
+        call = Call(*arguments, bias=False)
+        plan = plan_problem(problem)
+        assert onednn_py.cache_info().misses == 1  # the call has the same plan
+        assert isinstance(plan, OneDNNPlan)
+        assert plan.choice == choice
+        call.check()
     expected = {"direct"}
     if geometry is STRIDED_1X1:
-        expected |= {"sliced"}
+        expected |= {"strided_1x1"}
     if "transpose" in name:
-        expected |= {"exchanged"}
-    assert {choice.formulation for choice in found} == expected
+        expected |= {"as_convolution"}
+    assert {choice.formulation for choice in choices} == expected
 
 
 class TestArrays:
@@ -203,7 +223,7 @@ class TestArrays:
 
     @pytest.mark.parametrize("dtype", ["f32", "f16"])
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_it_is_a_copy(self, name: str, dtype: str, backend: str) -> None:
+    def test_a_packed_tensor_is_a_copy(self, name: str, dtype: str, backend: str) -> None:
         for data_format in FORMATS:
             call = Call(name, WIDE, dtype, data_format, backend)
             expected = call.plan(*call.tensors)
@@ -212,7 +232,7 @@ class TestArrays:
             weights.fill(9)
             assert_same_bits(call.with_packed(packed), expected)
 
-    def test_it_outlives_the_cache(self, backend: str) -> None:
+    def test_a_packed_tensor_outlives_the_cache(self, backend: str) -> None:
         call = Call("convolution_backward_data", WIDE, "f32", "NCX", backend)
         expected = call.plan(*call.tensors)
         packed = call.pack()
@@ -232,7 +252,7 @@ class TestErrors:
         with pytest.raises(AttributeValueError, match="pack: expected 'filter'; got 'weights'"):
             backprop.plan.pack("weights", backprop.weights)
         shape = call.weights.shape
-        planned = onednn_py.plan(
+        without_weights = onednn_py.plan(
             onednn_py.convolution_backward_weights,
             call.tensors[0],
             np.empty((2, 10, 10, 48), np.float32),
@@ -240,7 +260,7 @@ class TestErrors:
             backend=backend,
         )
         with pytest.raises(AttributeValueError, match="the plan takes no weights"):
-            planned.pack("weights", call.weights)
+            without_weights.pack("weights", call.weights)
 
     def test_tensors(self, backend: str) -> None:
         call = Call("convolution", WIDE, "f32", "NXC", backend)
@@ -257,7 +277,7 @@ class TestErrors:
             with pytest.raises(error, match=message):
                 call.plan.pack("weights", wrong)
 
-    def test_in_another_place(self, backend: str) -> None:
+    def test_arguments_that_take_no_packed_weights(self, backend: str) -> None:
         call = Call("convolution", WIDE, "f32", "NXC", backend)
         packed = call.pack()
         with pytest.raises(AttributeValueError, match=r"src: PackedTensor\(weights.*another plan"):
@@ -268,8 +288,7 @@ class TestErrors:
     def test_other_plans(self, backend: str) -> None:
         """With weights of the same shape, whose layout may even be the same."""
         square = case((9, 9), 3, pads=1, minibatch=3, inputs=3, outputs=3)
-        mine = Call("convolution", square, "f32", "NCX", backend)
-        packed = mine.pack()
+        packed = Call("convolution", square, "f32", "NCX", backend).pack()
         for name, dtype, data_format in (
             ("convolution", "f32", "NXC"),
             ("convolution", "f16", "NCX"),
@@ -285,29 +304,31 @@ class TestErrors:
             Call("convolution", WIDE, "f32", "NCX", backend).with_packed(packed)
 
     def test_plans_of_the_same_weights(self, backend: str) -> None:
-        """Either it fits, or the plan says that it does not."""
-        mine = Call("convolution", WIDE, "f32", "NCX", backend)
-        packed = mine.pack()
+        """Each plan takes the packed weights or refuses their layout."""
+        call = Call("convolution", WIDE, "f32", "NCX", backend)
+        packed = call.pack()
         for geometry in (
             WIDE,
             case((13, 11), 3, pads=1, inputs=32, outputs=48),
             case((40, 40), 3, 2, minibatch=1, inputs=32, outputs=48),
         ):
             other = Call("convolution", geometry, "f32", "NCX", backend)
-            expected = other.plan(other.tensors[0], mine.weights, other.tensors[2])
-            found = unless_refused(other, packed)
-            if found is None:
+            expected = other.plan(other.tensors[0], call.weights, other.tensors[2])
+            result = unless_refused(other, packed)
+            if result is None:
                 assert geometry is not WIDE
             else:
-                assert_same_bits(found, expected)
+                assert_same_bits(result, expected)
 
-    def test_it_says_what_it_is(self, backend: str) -> None:
+    def test_repr(self, backend: str) -> None:
         packed = Call("convolution_backprop_data", WIDE, "f32", "NXC", backend).pack()
         assert repr(packed) == f"PackedTensor(filter, shape (3, 3, 32, 48), {packed.nbytes} bytes)"
 
 
 @needs_onednn
-class TestOtherCircumstances:
+class TestOtherState:
+    """Threads, wisdom and processes other than those that the weights were packed in."""
+
     def test_another_number_of_threads(self) -> None:
         for name in FUNCTIONS:
             for data_format in FORMATS:
@@ -315,26 +336,26 @@ class TestOtherCircumstances:
                 expected = call.plan(*call.tensors)
                 packed = call.pack()
                 with onednn_py.num_threads(1):
-                    found = unless_refused(call, packed)
-                    if found is None:
-                        found = call.with_packed(call.pack())
-                    assert_same_bits(found, expected)
+                    result = unless_refused(call, packed)
+                    if result is None:
+                        result = call.with_packed(call.pack())
+                    assert_same_bits(result, expected)
                 assert_same_bits(call.with_packed(packed), expected)
 
-    def test_wisdom_that_wants_another_layout(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wisdom, "_known", OrderedDict())
+    @pytest.mark.usefixtures("no_wisdom")
+    def test_wisdom_of_another_layout(self) -> None:
         call = Call("convolution", WIDE, "f32", "NCX", "onednn")
         packed = call.pack()
-        (job,) = call.plan._bound.jobs
+        problem = call.problem
         refused = 0
-        for part in candidates(runtime(), job.problem):
-            entry = Entry(part.choice.as_dict(), 1.0, 1.0)
-            wisdom.remember(dispatch.machine_here(), job.problem.name, entry)
-            monkeypatch.setattr(wisdom, "_revision", wisdom.revision() + 1)
+        for candidate in candidates(current_engine(), problem):
+            store.forget()  # plans ask wisdom again
+            entry = Entry(candidate.choice.as_dict(), 1.0, 1.0)
+            store.remember(machine_here(), problem.name, entry)
             expected = call.plan(*call.tensors)
-            found = unless_refused(call, packed)
-            refused += found is None
-            assert found is None or (found == expected).all()
+            result = unless_refused(call, packed)
+            refused += result is None
+            assert result is None or (result == expected).all()
             assert_same_bits(call.with_packed(call.pack()), expected)
         assert refused
 
@@ -358,17 +379,17 @@ class TestOtherCircumstances:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_many_threads(dtype: str, backend: str) -> None:
-    """One packed tensor, and the array itself, with different data beside them."""
+    """Threads use one packed tensor or the array itself, each with a diff_dst of its own."""
     call = Call("convolution_backward_data", WIDE, dtype, "NCX", backend)
     packed = call.pack()
-    sources = [np.roll(call.tensors[0], shift, axis=2) for shift in range(6)]
-    expected = [call.plan(source, call.weights) for source in sources]
+    gradients = [np.roll(call.tensors[0], shift, axis=2) for shift in range(6)]
+    expected = [call.plan(diff_dst, call.weights) for diff_dst in gradients]
 
     def work(number: int) -> None:
         for step in range(30):
             weights = call.weights if step % 5 == 4 else packed
-            assert_same_bits(call.plan(sources[number], weights), expected[number])
+            assert_same_bits(call.plan(gradients[number], weights), expected[number])
 
-    with ThreadPoolExecutor(len(sources)) as pool:
-        for future in [pool.submit(work, number) for number in range(len(sources))]:
+    with ThreadPoolExecutor(len(gradients)) as pool:
+        for future in [pool.submit(work, number) for number in range(len(gradients))]:
             future.result()

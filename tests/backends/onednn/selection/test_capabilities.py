@@ -1,4 +1,4 @@
-"""What ``info`` says about the library's abilities is what plans then do."""
+"""The abilities that `info` reports are those of the plans and of the library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_plans_go_through_f32_where_a_type_is_not_supported(dtype: str) -> None:
+def test_plans_compute_unsupported_types_in_f32(dtype: str) -> None:
     plan = onednn_py.plan(
         onednn_py.convolution_backward_data,
         TensorSpec((1, 6, 6, 16), DTYPES[dtype]),
@@ -37,5 +37,5 @@ def test_the_graph_api_is_found_by_its_functions() -> None:
     opened = library()
     assert opened.exports("dnnl_version")
     assert not opened.exports("dnnl_no_such_function")
-    there = hasattr(ctypes.CDLL(opened.path), "dnnl_graph_op_create")
-    assert onednn_py.info()["supports"]["graph_api"] == there
+    has_graph_api = hasattr(ctypes.CDLL(opened.path), "dnnl_graph_op_create")
+    assert onednn_py.info()["supports"]["graph_api"] == has_graph_api

@@ -1,4 +1,4 @@
-"""Known defects of oneDNN: never triggered, and the gradients right where they lurk."""
+"""Known defects of oneDNN: affected implementations never run, and gradients are right."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ import numpy as np
 import pytest
 
 import onednn_py
+from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
+from onednn_py.problem.operations import OPERATIONS
+from onednn_py.problem.problem import Problem
 from onednn_py.problem.recipe import recipe
 from onednn_py.system.memory_pool import Block, pool
-from tests.support.cases import case
+from tests.support.cases import Case, case
 from tests.support.requirements import needs_onednn
 
 
-def problem(operation: str, tensors: dict, **attributes):
-    spec = {name: onednn_py.TensorSpec(shape, np.float32) for name, shape in tensors.items()}
-    arguments = {
-        "strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "auto_pad": "none",
-        "groups": 1, "data_format": "NXC",
-    } | attributes  # fmt: skip
-    made = recipe(operation, spec, arguments)
-    return made.problem(made.dense_strides()).as_convolution()
+def problem(operation: str, shapes: dict, **attributes) -> Problem:
+    """Return a problem on dense float32 tensors, in the roles of a convolution."""
+    tensors = {name: onednn_py.TensorSpec(shape, np.float32) for name, shape in shapes.items()}
+    return recipe(OPERATIONS[operation], tensors | attributes).problem({}).as_convolution()
 
 
-def strided_1x1(inputs: int, strides: int = 2):
+def strided_1x1(inputs: int, strides: int = 2) -> Problem:
     return problem(
         "convolution_backward_weights",
         {"src": (32, 32, 32, inputs), "diff_dst": (32, 32 // strides, 32 // strides, 8)},
@@ -82,8 +81,8 @@ def test_every_defect_says_where_it_is_reported() -> None:
 
 @pytest.mark.parametrize("inputs", [1, 3, 4, 7, 12, 20])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_gradient_is_right_where_6035_lurks(transposed: bool, inputs: int, onednn: str) -> None:
-    """mb32ic4ih32oc8oh16kh1sh2ph0 in axb layouts, and with the roles exchanged."""
+def test_strided_1x1_weights_gradients(transposed: bool, inputs: int, onednn: str) -> None:
+    """mb32ic4ih32oc8oh16kh1sh2ph0 of #6035, in axb layouts, and with src and dst exchanged."""
     geometry = case((32, 32), 1, 2, minibatch=32, inputs=inputs, outputs=8)
     operation = "conv_transpose" if transposed else "convolution"
     operation += "_backward_weights"
@@ -91,19 +90,19 @@ def test_gradient_is_right_where_6035_lurks(transposed: bool, inputs: int, onedn
     for data_format, weights_first in (("NXC", False), ("NCX", True)):
         tensors.check(operation, onednn, data_format=data_format, weights_first=weights_first)
         positional, keywords = tensors.arguments(operation, data_format, weights_first)
-        planned = onednn_py.plan(
+        plan = onednn_py.plan(
             getattr(onednn_py, operation), *positional, **keywords, backend=onednn
         )
-        assert planned.backend == "onednn"
-        assert "1x1" not in planned.implementation
-        assert not is_reference(planned.implementation)
+        assert plan.backend == "onednn"
+        assert "1x1" not in plan.implementation
+        assert not is_reference(plan.implementation)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_bf16_weights_where_the_stride_exceeds_the_size(
+def test_bf16_weights_where_no_window_lies_inside_src(
     transposed: bool, onednn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """jit_bf16 reads stale scratchpad here; a poisoned workspace would show in the result."""
+    """jit_bf16 reads scratchpad that it never wrote; a poisoned workspace would show that."""
     operation = ("conv_transpose" if transposed else "convolution") + "_backward_weights"
     acquire = pool.acquire
 
@@ -122,15 +121,15 @@ def test_bf16_weights_where_the_stride_exceeds_the_size(
         tensors = geometry.integers("bf16")
         positional, keywords = tensors.arguments(operation, "NCX", True)
         function = getattr(onednn_py, operation)
-        planned = onednn_py.plan(function, *positional, **keywords, backend=onednn)
-        assert not re.search("jit_bf16:|amx", planned.implementation)
+        plan = onednn_py.plan(function, *positional, **keywords, backend=onednn)
+        assert not re.search("jit_bf16:|amx", plan.implementation)
         tensors.check(operation, onednn)
 
 
-# (kernel, stride, pad in front, behind, depth of src): those that `jit:avx512_core` of v3.2.0 had
-# wrong of all with these kernels and strides, docs/native.md has the program.
+# (kernel, stride, pad in front, pad behind, depth of src): all problems with these kernels and
+# strides that `jit:avx512_core` of v3.2.0 computes wrongly, found by the program in docs/native.md.
 SMALL = (
-    [(4, 2, *some) for some in ((3, 1, 2), (3, 1, 4), (3, 2, 3), (3, 3, 2), (3, 3, 4))]
+    [(4, 2, *rest) for rest in ((3, 1, 2), (3, 1, 4), (3, 2, 3), (3, 3, 2), (3, 3, 4))]
     + [(5, 1, 4, 1, 2), (5, 2, 3, 1, 3), (5, 2, 3, 1, 5), (5, 2, 3, 3, 5), (5, 2, 4, 3, 2)]
     + [(5, 3, 4, 4, 3), (6, 1, 5, 1, 3), (6, 2, 3, 3, 4), (6, 3, 4, 5, 3)]
     + [(7, 1, 4, 1, 4), (7, 1, 6, 3, 2), (7, 2, 3, 3, 7), (7, 2, 5, 1, 7), (7, 2, 6, 5, 2)]
@@ -139,7 +138,7 @@ SMALL = (
 SOUND = [(3, 1, 1, 1, 2), (3, 2, 1, 1, 1), (7, 2, 3, 3, 8), (5, 1, 0, 4, 3), (1, 1, 0, 0, 1)]
 
 
-def small_volume(kernel: int, stride: int, begin: int, end: int, depth: int):
+def small_volume(kernel: int, stride: int, begin: int, end: int, depth: int) -> Case:
     return case(
         (depth, 8, 8),
         (kernel, 3, 3),
@@ -154,16 +153,16 @@ def small_volume(kernel: int, stride: int, begin: int, end: int, depth: int):
 def test_small_volumes_are_in_the_table(numbers: tuple[int, ...]) -> None:
     kernel, stride, begin, end, depth = numbers
     windows = (depth + begin + end - kernel) // stride + 1
-    asked = problem(
+    gradient = problem(
         "convolution_backward_weights",
         {"src": (1, depth, 8, 8, 16), "diff_dst": (1, windows, 8, 8, 16)},
         strides=(stride, 1, 1), pads_begin=(begin, 1, 1), pads_end=(end, 1, 1),
         weights_format="XIO", weights_shape=(kernel, 3, 3, 16, 16),
     )  # fmt: skip
     for name in ("jit:avx512_core", "conv:any+jit:avx512_core"):
-        assert (forbidden(name, asked, (3, 2, 0)) is not None) == (numbers in SMALL)
+        assert (forbidden(name, gradient, (3, 2, 0)) is not None) == (numbers in SMALL)
     for name in ("x64:gemm:jit", "jit:avx2", "jit_bf16:avx512_core_bf16"):
-        assert forbidden(name, asked, (3, 2, 0)) is None
+        assert forbidden(name, gradient, (3, 2, 0)) is None
 
 
 @needs_onednn
@@ -180,7 +179,7 @@ def test_weights_of_small_volumes(family: str, dtype: str) -> None:
 @needs_onednn
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 def test_the_first_layer_of_a_video_network(data_format: str) -> None:
-    """7 x 7 x 7 with stride 2 on 7 frames: a crash or wrong numbers by oneDNN's own choice."""
+    """7 x 7 x 7 with stride 2 on 7 frames, where oneDNN's own choice crashes or is wrong."""
     rng = np.random.default_rng(0)
     shapes = [(2, 7, 32, 32, 3), (2, 4, 16, 16, 64)]
     tensors = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
@@ -197,14 +196,16 @@ def test_the_first_layer_of_a_video_network(data_format: str) -> None:
 
 
 @needs_onednn
-def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
-    """With every name forbidden the problem still gets its gradient, from NumPy."""
-    from onednn_py.backends.onednn.selection import descriptors
-
-    geometry = case((9, 9), 3, inputs=21)
-    tensors = geometry.integers("f32")
+def test_the_search_passes_over_forbidden_implementations(
+    monkeypatch: pytest.MonkeyPatch, fresh_cache: None
+) -> None:
+    """With every implementation forbidden the problem still gets its gradient, from NumPy."""
+    tensors = case((9, 9), 3, inputs=21).integers("f32")
     positional, keywords = tensors.arguments("convolution_backward_data", "NCX", True)
-    spec = (onednn_py.convolution_backward_data, *positional)
+
+    def planned() -> onednn_py.Plan:
+        function = onednn_py.convolution_backward_data
+        return onednn_py.plan(function, *positional, **keywords, backend="onednn")
 
     refused = set()
 
@@ -213,19 +214,16 @@ def test_the_search_passes_over_forbidden_implementations(monkeypatch) -> None:
             refused.add(name)
         return DEFECTS[0] if name in refused else None
 
-    onednn_py.cache_clear()
     monkeypatch.setattr(descriptors, "forbidden", first_two)
-    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
+    implementation = planned().implementation
     assert len(refused) == 2
-    assert planned.implementation not in refused
+    assert implementation not in refused
     tensors.check("convolution_backward_data", "onednn")
 
     onednn_py.cache_clear()
     monkeypatch.setattr(descriptors, "forbidden", lambda *_: DEFECTS[0])
-    planned = onednn_py.plan(*spec, **keywords, backend="onednn")
-    assert planned.backend == "numpy"
+    assert planned().backend == "numpy"
     tensors.check("convolution_backward_data", "onednn")
-    onednn_py.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +243,7 @@ def test_reference_implementations_are_known_by_name(name: str, expected: bool) 
 
 @needs_onednn
 def test_an_extreme_kernel_is_planned_at_once() -> None:
-    """brgconv_strided would take a minute; the test's own timeout would be the clock."""
-    spec, weights = (onednn_py.TensorSpec(shape, np.float32) for shape in ((1, 9, 1), (1024, 1, 1)))
-    planned = onednn_py.plan(onednn_py.conv_transpose, spec, weights, strides=256)
-    assert "brgconv_strided" not in planned.implementation
+    """Creating brgconv_strided would take a minute."""
+    src, weights = (onednn_py.TensorSpec(shape, np.float32) for shape in ((1, 9, 1), (1024, 1, 1)))
+    plan = onednn_py.plan(onednn_py.conv_transpose, src, weights, strides=256)
+    assert "brgconv_strided" not in plan.implementation

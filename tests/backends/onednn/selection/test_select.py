@@ -1,27 +1,32 @@
-"""What measuring may choose from: every way computes the same as the oracle, none is a defect."""
+"""Candidates: each computes what the oracle does, and none has a known defect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onednn_py.backends.onednn.binding.runtime import runtime
-from onednn_py.backends.onednn.execution.plan import NativePlan
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors
-from onednn_py.backends.onednn.selection import select as selection
+from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
-from onednn_py.backends.onednn.selection.formulations import FORMULATIONS
-from onednn_py.backends.onednn.selection.heuristics import Wish
-from onednn_py.backends.onednn.selection.select import LAYOUTS, candidates, is_possible, part_of
+from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
+from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.select import (
+    LAYOUTS,
+    candidate_of,
+    candidates,
+    is_possible,
+)
 from onednn_py.backends.onednn.selection.thresholds import may_run_on_one_thread
-from onednn_py.problem.problem import Choice, Problem
+from onednn_py.backends.onednn.selection.workspace import feasible
+from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case as Benchdnn
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
-from tests.support.candidate_runs import FORMATS, NETWORKS, LaidOut, Way
+from tests.support.candidate_runs import FORMATS, NETWORKS, CandidateRun, StridedCandidateRun
 from tests.support.cases import CURATED, OPERATIONS, Case, case
 from tests.support.requirements import needs_onednn
 
@@ -31,23 +36,23 @@ GEOMETRIES = {**CURATED, **NETWORKS}
 
 
 def check_all(geometry: Case, operation: str, dtype: str) -> set[str]:
-    """Every candidate in both formats; the formulations that there were."""
-    seen = set()
+    """Check every candidate in both formats, and return the names of their formulations."""
+    formulations = set()
     for data_format in FORMATS:
-        way = Way(geometry.integers(dtype), operation, data_format)
-        found = list(way.parts())
-        assert found
-        for part in found:
-            way.check(NativePlan(runtime(), part))
-            seen.add(part.choice.formulation)
-        choices = [part.choice for part in found]
+        run = CandidateRun(geometry.integers(dtype), operation, data_format)
+        all_candidates = list(run.candidates())
+        assert all_candidates
+        for candidate in all_candidates:
+            run.check(OneDNNPlan(current_engine(), candidate))
+            formulations.add(candidate.choice.formulation)
+        choices = [candidate.choice for candidate in all_candidates]
         assert len(choices) == len(set(choices))
         for choice in choices:
             assert choice.implementation
             assert not choice.reference
-            assert is_possible(way.problem, choice)
+            assert is_possible(run.problem, choice)
             assert Choice.from_dict(choice.as_dict()) == choice
-    return seen
+    return formulations
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -70,20 +75,19 @@ def test_every_candidate_is_right_in_half_precision(name: str, operation: str, d
     check_all(GEOMETRIES[name], operation, dtype)
 
 
-def test_every_formulation_is_a_candidate_of_something() -> None:
-    """Otherwise the tests above would say nothing of it."""
-    seen = set()
+def test_every_formulation_has_candidates() -> None:
+    formulations = set()
     for operation in ("convolution_backward_weights", "conv_transpose_backward_data"):
-        seen |= check_all(NETWORKS["1x1_stride"], operation, "f32")
-    assert seen == set(FORMULATIONS)
+        formulations |= check_all(NETWORKS["1x1_stride"], operation, "f32")
+    assert formulations == set(FORMULATIONS)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-def test_what_there_is_to_choose(dtype: str) -> None:
-    """Layouts, implementations, types and numbers of threads, for a problem that is small."""
-    way = Way(CURATED["2d_blocked_channels"].integers(dtype), "convolution", "NCX")
-    assert may_run_on_one_thread(way.problem)
-    choices = [part.choice for part in way.parts()]
+def test_candidates_of_a_small_problem(dtype: str) -> None:
+    """They differ in layouts, implementations, compute types and numbers of threads."""
+    run = CandidateRun(CURATED["2d_blocked_channels"].integers(dtype), "convolution", "NCX")
+    assert may_run_on_one_thread(run.problem)
+    choices = [candidate.choice for candidate in run.candidates()]
     assert {(choice.activations, choice.weights) for choice in choices} <= set(LAYOUTS)
     assert len({choice.activations for choice in choices}) > 1
     assert len({choice.implementation for choice in choices}) > 2
@@ -92,40 +96,40 @@ def test_what_there_is_to_choose(dtype: str) -> None:
     assert "f32" in {choice.compute_dtype for choice in choices}
 
 
-def strided_1x1(dtype: str, data_format: str, operation: str, inputs: int) -> Way:
+def strided_1x1(dtype: str, data_format: str, operation: str, inputs: int) -> CandidateRun:
     geometry = case((32, 32), 1, 2, minibatch=32, inputs=inputs, outputs=8)
-    return Way(geometry.integers(dtype), operation, data_format)
+    return CandidateRun(geometry.integers(dtype), operation, data_format)
 
 
 @pytest.mark.parametrize("inputs", [1, 4, 8, 15, 24])
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
 def test_a_known_defect_is_no_candidate(family: str, data_format: str, inputs: int) -> None:
-    """6035's shapes: what would hang or crash must not even be measured."""
-    way = strided_1x1("f32", data_format, f"{family}_backward_weights", inputs)
-    for part in way.parts():
-        name = part.choice.implementation
-        inner = part.formulation.problem.as_convolution()
-        # What the primitive takes of every second element is a copy without gaps, if need be.
+    """Implementations that hang or crash (uxlfoundation/oneDNN#6035) must not even be measured."""
+    run = strided_1x1("f32", data_format, f"{family}_backward_weights", inputs)
+    for candidate in run.candidates():
+        name = candidate.choice.implementation
+        inner = candidate.formulation.problem.as_convolution()
+        # Where the primitive sees every second element, it may take a copy without gaps.
         dense = replace(inner, src=inner.src.dense(), dst=inner.dst.dense())
-        assert forbidden(name, dense, runtime().library.version) is None
+        assert forbidden(name, dense, current_engine().library.version) is None
         assert not is_reference(name)
-        # Without the strides the primitive is another one, which has no such defect.
-        if part.choice.formulation != "sliced":
+        # With stride 1 the implementation has no such defect.
+        if candidate.choice.formulation != "strided_1x1":
             assert "1x1" not in name
-        way.check(NativePlan(runtime(), part))
+        run.check(OneDNNPlan(current_engine(), candidate))
 
 
 def test_nothing_forbidden_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    way = Way(CURATED["2d"].integers("f32"), "convolution_backward_data", "NXC")
-    before = {part.choice.implementation for part in way.parts()}
+    run = CandidateRun(CURATED["2d"].integers("f32"), "convolution_backward_data", "NXC")
+    before = {candidate.choice.implementation for candidate in run.candidates()}
     banned = sorted(before)[0]
 
-    def also(name: str, *more: Any) -> Any:
-        return DEFECTS[0] if name == banned else forbidden(name, *more)
+    def forbidden_or_banned(name: str, *arguments: Any) -> Any:
+        return DEFECTS[0] if name == banned else forbidden(name, *arguments)
 
-    monkeypatch.setattr(descriptors, "forbidden", also)
-    assert {part.choice.implementation for part in way.parts()} == before - {banned}
+    monkeypatch.setattr(descriptors, "forbidden", forbidden_or_banned)
+    assert {candidate.choice.implementation for candidate in run.candidates()} == before - {banned}
 
 
 @pytest.mark.parametrize(
@@ -140,34 +144,34 @@ def test_nothing_forbidden_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> No
         {"activations": "nchw"},
         {"weights": "nxc"},
         {"activations": "ncx", "weights": "given"},
-        {"pieces": 0},
-        {"pieces": -1},
-        {"pieces": 3},
-        {"pieces": 2**40},
-        {"pieces": 2**40, "cut": "rows"},
-        {"cut": "columns"},
+        {"chunks": 0},
+        {"chunks": -1},
+        {"chunks": 3},
+        {"chunks": 2**40},
+        {"chunks": 2**40, "split_axis": "spatial"},
+        {"split_axis": "columns"},
     ],
     ids=str,
 )
 def test_choices_that_are_not_possible(fields: dict[str, Any]) -> None:
-    problem = Way(CURATED["2d"].integers("f32"), "convolution", "NXC").problem
+    problem = CandidateRun(CURATED["2d"].integers("f32"), "convolution", "NXC").problem
     assert is_possible(problem, Choice("f32"))
     assert not is_possible(problem, Choice(**{"compute_dtype": "f32", **fields}))
 
 
 def gap_behind_rows(array: np.ndarray) -> np.ndarray:
-    """Channels last, with another row behind each image."""
-    count, channels, rows, *more = array.shape
-    memory = np.full((count, rows + 1, *more, channels), 77, array.dtype)
+    """Return a copy in channels last, with another row behind each image."""
+    images, channels, rows, *axes = array.shape
+    memory = np.full((images, rows + 1, *axes, channels), 77, array.dtype)
     view = np.moveaxis(memory, -1, 1)[:, :, :rows]
     view[...] = array
     return view
 
 
 def gap_behind_channels(array: np.ndarray) -> np.ndarray:
-    """Channels first, with two more behind each image."""
-    count, channels, *more = array.shape
-    memory = np.full((count, channels + 2, *more), 77, array.dtype)
+    """Return a copy in channels first, with two more channels behind each image."""
+    images, channels, *axes = array.shape
+    memory = np.full((images, channels + 2, *axes), 77, array.dtype)
     memory[:, :channels] = array
     return memory[:, :channels]
 
@@ -176,17 +180,17 @@ def gap_behind_channels(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_tensors_with_gaps(operation: str, form: Any) -> None:
     for name in ("first_layer", "3x3_stride", "1x1", "depthwise", "upsampling", "upconv", "3d"):
-        way = LaidOut(NETWORKS[name].integers("f32"), operation, "NCX", form)
-        for part in way.parts():
-            if runtime().library.version >= (3, 3, 0):
-                assert part.choice.activations != "given"
-            way.check(NativePlan(runtime(), part))
+        run = StridedCandidateRun(NETWORKS[name].integers("f32"), operation, "NCX", form)
+        for candidate in run.candidates():
+            if current_engine().library.version >= (3, 3, 0):
+                assert candidate.choice.activations != "given"
+            run.check(OneDNNPlan(current_engine(), candidate))
 
 
 def test_implementations_that_overlook_gaps() -> None:
     tensors = CURATED["2d"].integers("f32")
-    gaps = LaidOut(tensors, "convolution", "NCX", gap_behind_rows).problem
-    dense = Way(tensors, "convolution", "NXC").problem
+    gaps = StridedCandidateRun(tensors, "convolution", "NCX", gap_behind_rows).problem
+    dense = CandidateRun(tensors, "convolution", "NXC").problem
     name = "x64:gemm:jit"
     assert forbidden(name, gaps, (3, 7, 2)) is not None
     assert forbidden(name, gaps, (3, 2, 0)) is None
@@ -195,45 +199,47 @@ def test_implementations_that_overlook_gaps() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_layouts_of_one_channel_are_not_mixed_up(operation: str) -> None:
-    """Channels first and last are the same memory then, but not the same weights' layout."""
-    geometry = CURATED["one_image"]
-    plans = []
-    for data_format in FORMATS:
-        way = Way(geometry.integers("f32"), operation, data_format)
-        # All are decided before the first primitive is made.
-        plans += [(way, part) for part in list(way.parts())]
-    for way, plan in [(way, NativePlan(runtime(), part)) for way, part in plans]:
-        way.check(plan)
+    """Activations have the same memory layout in both formats, weights have not."""
+    tensors = CURATED["one_image"].integers("f32")
+    runs = [CandidateRun(tensors, operation, data_format) for data_format in FORMATS]
+    # All candidates are decided before the first primitive is made.
+    decided = [(run, candidate) for run in runs for candidate in run.candidates()]
+    plans = [(run, OneDNNPlan(current_engine(), candidate)) for run, candidate in decided]
+    for run, plan in plans:
+        run.check(plan)
 
 
-def test_a_choice_is_taken_as_it_is() -> None:
-    """Each candidate's own choice names it, and no other."""
-    way = Way(CURATED["2d_1x1_strided"].integers("f32"), "conv_transpose_backward_data", "NCX")
-    for part in way.parts():
-        again = part_of(runtime(), way.problem, Wish(part.choice))
+def test_the_choice_of_a_candidate_leads_back_to_it() -> None:
+    tensors = CURATED["2d_1x1_strided"].integers("f32")
+    run = CandidateRun(tensors, "conv_transpose_backward_data", "NCX")
+    for candidate in run.candidates():
+        again = candidate_of(current_engine(), run.problem, Preference(candidate.choice))
         assert again is not None
-        assert again.choice == part.choice
+        assert again.choice == candidate.choice
 
 
 @pytest.mark.parametrize(("transposed", "kernel", "size"), [(False, 3, 14), (True, 4, 8)])
 def test_weights_in_bfloat16_are_computed_in_bfloat16(
     transposed: bool, kernel: int, size: int
 ) -> None:
-    """What oneDNN wants besides, sums in float32 for each thread, is no reason to leave it."""
+    """oneDNN's sums in float32 for each thread do not put the workspace over the limit."""
     text = f"mb16ic256ih{size}oc256kh{kernel}ph1" + ("sh2" if transposed else "")
     descriptor = parse_descriptor(text, transposed=transposed)
-    plan = Benchdnn(descriptor, "BWD_W", "bf16", "NCX").plan("onednn")
-    (job,) = plan._bound.jobs
-    native = [f for f in FORMULATIONS if list(_implementations(job.problem, Choice("bf16", f)))]
-    assert ("through f32" in repr(plan)) == (not native)
-    if native:
+    gradient = Benchdnn(descriptor, "BWD_W", "bf16", "NCX")
+    problem = gradient.problem()
+    is_native = any(has_implementation(problem, Choice("bf16", name)) for name in FORMULATIONS)
+    assert ("through f32" in repr(gradient.plan("onednn"))) == (not is_native)
+    if is_native:
         assert any(
-            part.choice.compute_dtype == "bf16" for part in candidates(runtime(), job.problem)
+            candidate.choice.compute_dtype == "bf16"
+            for candidate in candidates(current_engine(), problem)
         )
 
 
-def _implementations(problem: Problem, choice: Choice) -> Iterator[str]:
-    """Names of all that oneDNN has for a choice of formulation and type."""
-    for part in selection._parts(runtime(), problem, choice):
-        if not is_reference(part.choice.implementation):
-            yield part.choice.implementation
+def has_implementation(problem: Problem, choice: Choice) -> bool:
+    """Whether oneDNN has more than reference implementations of a formulation in a data type."""
+    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
+    if formulation is None:
+        return False
+    found = feasible(current_engine(), formulation, formulation.problem, choice)
+    return any(not is_reference(name) for _, name in found)

@@ -114,9 +114,9 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
         # The last win, and stand at the end, where the bound does not reach.
         merged: Entries = {}
         for source in (older, present, entries):
-            for place, entry in source.items():
-                merged.pop(place, None)
-                merged[place] = entry
+            for key, entry in source.items():
+                merged.pop(key, None)
+                merged[key] = entry
         kept = dict(list(merged.items())[-MOST_ENTRIES:])
         _replace(target, _text(kept))
     return len(kept)

@@ -1,4 +1,4 @@
-"""Wisdom files: what is sound is kept, all else ignored with a reason."""
+"""Wisdom files: valid entries are kept, all others ignored with a reason."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onednn_py import wisdom
-from onednn_py.wisdom import Entry, files
-from tests.support.wisdom_cases import ENTRY, HERE, SLOWER, document, fresh, start_afresh  # noqa: F401 - fresh is a fixture
+from onednn_py.backends.onednn.wisdom import Entry, files, store
+from tests.support.wisdom_cases import ENTRY, HERE, SLOWER, clear_store, document, empty_store  # noqa: F401 - empty_store is a fixture
+
+pytestmark = pytest.mark.usefixtures("empty_store")
 
 
 class TestFiles:
     def test_round_trip(self, tmp_path: Path) -> None:
         entry = Entry({"a": [None, True, 1, 1.5, "ä"], "b": {"c": {}}}, 1e-3, 1e6)
-        wisdom.remember(HERE, "conv ä", entry)
-        wisdom.remember(HERE, "other", ENTRY)
-        path = wisdom.save(tmp_path / "wisdom.json")
-        start_afresh()
-        assert wisdom.load(str(path)) == 2
-        assert wisdom.recall(HERE, "conv ä") == entry
-        assert [each.name for each in tmp_path.iterdir()] == ["wisdom.json"]
+        store.remember(HERE, "conv ä", entry)
+        store.remember(HERE, "other", ENTRY)
+        path = store.save(tmp_path / "wisdom.json")
+        clear_store()
+        assert store.load(str(path), HERE) == 2
+        assert store.recall(HERE, "conv ä") == entry
+        assert [file.name for file in tmp_path.iterdir()] == ["wisdom.json"]
 
     def test_the_file_is_what_the_documents_show(self, tmp_path: Path) -> None:
-        wisdom.remember(HERE, "conv", Entry({"activations": "nxc"}, 8, 9.5))
-        path = wisdom.save(tmp_path / "wisdom.json")
+        store.remember(HERE, "conv", Entry({"activations": "nxc"}, 8, 9.5))
+        path = store.save(tmp_path / "wisdom.json")
         assert json.loads(path.read_text(encoding="utf-8")) == document()
 
     @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ class TestFiles:
             ("threads", 7, "7 threads instead of 2"),
         ],
     )
-    def test_what_is_of_another_machine_is_kept_but_counts_nothing(
+    def test_wisdom_of_another_machine_is_kept_but_does_not_count(
         self,
         tmp_path: Path,
         caplog: pytest.LogCaptureFixture,
@@ -55,20 +56,19 @@ class TestFiles:
         foreign["machines"][0][field] = value
         path = tmp_path / "wisdom.json"
         path.write_text(json.dumps(foreign), encoding="utf-8")
-        assert wisdom.load(path) == 0
+        assert store.load(path, HERE) == 0
         assert f"ignored 1 entries for {reason}" in caplog.text
-        assert wisdom.recall(HERE, "conv") is None
-        wisdom.remember(HERE, "conv", ENTRY)
-        copied = wisdom.save(tmp_path / "copy.json")
+        assert store.recall(HERE, "conv") is None
+        store.remember(HERE, "conv", ENTRY)
+        copied = store.save(tmp_path / "copy.json")
         assert len(files.read(copied).entries) == 2
 
     def test_without_a_library_nothing_counts(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(wisdom, "_machine_here", lambda: None)
         path = tmp_path / "wisdom.json"
         path.write_text(json.dumps(document()), encoding="utf-8")
-        assert wisdom.load(path) == 0
+        assert store.load(path, None) == 0
         assert "no oneDNN library" in caplog.text
 
     @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ class TestFiles:
     ) -> None:
         path = tmp_path / "wisdom.json"
         path.write_bytes(content)
-        wisdom.remember(HERE, "conv", ENTRY)
-        assert wisdom.load(path) == 0
+        store.remember(HERE, "conv", ENTRY)
+        assert store.load(path, HERE) == 0
         assert reason in caplog.text
         assert str(path) in caplog.text
-        assert wisdom.recall(HERE, "conv") == ENTRY
+        assert store.recall(HERE, "conv") == ENTRY
         assert path.read_bytes() == content
 
     @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ class TestFiles:
         good = document()["machines"][0]["problems"]["conv"]
         path = tmp_path / "wisdom.json"
         path.write_text(json.dumps(document(bad=value, good=good)), encoding="utf-8")
-        assert wisdom.load(path) == 1
-        assert wisdom.recall(HERE, "good") is not None
+        assert store.load(path, HERE) == 1
+        assert store.recall(HERE, "good") is not None
         assert reason in caplog.text
         assert "'bad'" in caplog.text
 
@@ -141,25 +141,25 @@ class TestFiles:
             whole["machines"] = [bad, lacking, wrong, *whole["machines"]]
             path = tmp_path / "wisdom.json"
             path.write_text(json.dumps(whole), encoding="utf-8")
-            assert wisdom.load(path) == 1
+            assert store.load(path, HERE) == 1
 
     def test_no_file_a_folder_a_pipe(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        assert wisdom.load(tmp_path / "none.json") == 0
+        assert store.load(tmp_path / "none.json", HERE) == 0
         assert "none.json" in caplog.text
-        assert wisdom.load(tmp_path) == 0
+        assert store.load(tmp_path, HERE) == 0
         assert "no regular file" in caplog.text
-        assert wisdom.load("a\0b") == 0
+        assert store.load("a\0b", HERE) == 0
         if hasattr(os, "mkfifo"):
             os.mkfifo(tmp_path / "pipe")
-            assert wisdom.load(tmp_path / "pipe") == 0
+            assert store.load(tmp_path / "pipe", HERE) == 0
 
     def test_a_huge_file(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         path = tmp_path / "wisdom.json"
         with open(path, "wb") as file:
             file.truncate(2**40)
-        assert wisdom.load(path) == 0
+        assert store.load(path, HERE) == 0
         assert "larger than" in caplog.text
 
     def test_many_entries(
@@ -169,10 +169,10 @@ class TestFiles:
         value = document()["machines"][0]["problems"]["conv"]
         path = tmp_path / "wisdom.json"
         path.write_text(json.dumps(document(**{f"c{n}": value for n in range(9)})), "utf-8")
-        assert wisdom.load(path) == 5
+        assert store.load(path, HERE) == 5
         assert "what follows the first 5 entries" in caplog.text
-        wisdom.remember(HERE, "mine", ENTRY)
-        wisdom.save(path)
+        store.remember(HERE, "mine", ENTRY)
+        store.save(path)
         assert [problem for _, problem in files.read(path).entries][-2:] == ["c4", "mine"]
 
     @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -180,12 +180,12 @@ class TestFiles:
     def test_random_bytes(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "wisdom.json"
         path.write_bytes(content)
-        assert wisdom.load(path) == 0
+        assert store.load(path, HERE) == 0
 
     @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
-    def test_random_changes_of_a_sound_file(self, tmp_path: Path, data: st.DataObject) -> None:
-        """Some part of the JSON is replaced by any other JSON; nothing raises, all is sound."""
+    def test_random_changes_of_a_valid_file(self, tmp_path: Path, data: st.DataObject) -> None:
+        """Any other JSON takes the place of a part; nothing raises, and all entries are valid."""
         whole: Any = document()
         scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
         values = st.recursive(scalars, lambda parts: st.lists(parts) | st.dictionaries(
@@ -201,10 +201,10 @@ class TestFiles:
             part = inner
         path = tmp_path / "wisdom.json"
         path.write_text(json.dumps(whole), encoding="utf-8")
-        start_afresh()
-        assert wisdom.load(path) in (0, 1)
-        for entry in (known.entry for known in wisdom._known.values()):
+        clear_store()
+        assert store.load(path, HERE) in (0, 1)
+        for entry in (known.entry for known in store._known.values()):
             assert 0 < entry.microseconds < math.inf
-        again = wisdom.save(tmp_path / "again.json")
-        assert files.read(again).entries.keys() == wisdom._known.keys()
+        again = store.save(tmp_path / "again.json")
+        assert files.read(again).entries.keys() == store._known.keys()
         again.unlink()

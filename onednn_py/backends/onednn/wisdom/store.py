@@ -1,9 +1,7 @@
-"""Wisdom: which choices measuring found the fastest, and on which machine.
+"""The store: what is known in this process, and what its files add to it.
 
-Planning asks for it (`recall`), measuring adds to it (`remember`). It lives in memory; `save`
-and `load` keep it in files. The default file, where there is one, is read once, when a
-plan first asks. What was learned with another version or build of oneDNN, on another CPU
-ISA or with another number of threads is kept, but never recalled here.
+Planning asks for entries (`recall`), measuring adds them (`remember`), `save` and `load` keep them
+in files. The default file, where it exists, is read once, when a plan first asks.
 """
 
 from __future__ import annotations
@@ -12,23 +10,21 @@ import logging
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import platformdirs
 
 from onednn_py.errors import AttributeValueError, WisdomFileError
+from onednn_py.system.forks import in_forked_child
 
 from .entry import Entry, Machine, checked_problem
 from .files import MOST_ENTRIES, Contents, merge_into, read
 
 __all__ = [
-    "Entry",
-    "Machine",
+    "VARIABLE",
     "default_path",
     "forget",
-    "identify_by",
     "load",
     "recall",
     "remember",
@@ -53,13 +49,6 @@ _lock = threading.RLock()
 _known: OrderedDict[tuple[Machine, str], _Known] = OrderedDict()
 _revision = 0
 _default_was_read = False
-_machine_here: Callable[[], Machine | None] | None = None
-
-
-def identify_by(machine_here: Callable[[], Machine | None]) -> None:
-    """Set how `load` finds out which machine it is on; the layers above know it."""
-    global _machine_here
-    _machine_here = machine_here
 
 
 def default_path() -> Path | None:
@@ -68,12 +57,12 @@ def default_path() -> Path | None:
     The environment variable ``ONEDNN_PY_WISDOM`` names another path; ``off`` or an empty
     value is none.
     """
-    wish = os.environ.get(VARIABLE)
-    if wish is None:
+    path = os.environ.get(VARIABLE)
+    if path is None:
         return platformdirs.user_data_path("onednn_py", appauthor=False) / "wisdom.json"
-    if not wish or wish.lower() == "off":
+    if not path or path.lower() == "off":
         return None
-    return Path(wish).expanduser()
+    return Path(path).expanduser()
 
 
 def revision() -> int:
@@ -127,25 +116,13 @@ def remember(machine: Machine, problem: str, entry: Entry) -> None:
         _keep({(machine, problem): entry}, None)
 
 
-def load(path: str | os.PathLike[str] | None = None) -> int:
-    """Add the wisdom of a file to what is known; where both know a problem, the file wins.
+def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
+    """Add the wisdom of a file, or of the default file, to what is known.
 
-    Whatever is wrong with the file, or with some of its entries, is logged as a warning of
-    the logger ``onednn_py`` and ignored.
-
-    Parameters
-    ----------
-    path : path, optional
-        Left out: the default file.
-
-    Returns
-    -------
-    int
-        How many entries count here: those of this oneDNN, CPU ISA and number of threads.
-        Others are kept for `save`, and the log says why they do not count.
+    Returns how many entries count on the machine ``here``, None without a library; see
+    `onednn_py.wisdom.load`.
     """
     global _revision, _default_was_read
-    here = _machine_here() if _machine_here is not None else None
     chosen = default_path() if path is None else Path(path)
     if chosen is None:
         _log.info("wisdom: no default file: %s is off", VARIABLE)
@@ -201,8 +178,8 @@ def save(path: str | os.PathLike[str] | None = None) -> Path:
     name = _name(chosen)
     with _lock:
         known = dict(_known)
-    newer = {place: one.entry for place, one in known.items() if one.source != name}
-    older = {place: one.entry for place, one in known.items() if one.source == name}
+    newer = {key: found.entry for key, found in known.items() if found.source != name}
+    older = {key: found.entry for key, found in known.items() if found.source == name}
     merge_into(chosen, newer, older)
     return chosen
 
@@ -253,17 +230,17 @@ def _read_default(machine: Machine) -> None:
         return
     learned = dict(_known)
     _keep(contents.entries, _name(chosen))
-    for place, known in learned.items():
-        _known.pop(place, None)
-        _known[place] = known
+    for key, known in learned.items():
+        _known.pop(key, None)
+        _known[key] = known
     _bound()
     _report(chosen, contents, machine)
 
 
 def _keep(entries: dict[tuple[Machine, str], Entry], source: str | None) -> None:
-    for place, entry in entries.items():
-        _known.pop(place, None)
-        _known[place] = _Known(entry, source)
+    for key, entry in entries.items():
+        _known.pop(key, None)
+        _known[key] = _Known(entry, source)
     _bound()
 
 
@@ -291,10 +268,7 @@ def _report(path: Path, contents: Contents, here: Machine | None) -> int:
     return count
 
 
-def _after_fork_in_child() -> None:
+@in_forked_child
+def _reset() -> None:
     global _lock
     _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

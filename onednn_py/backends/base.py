@@ -1,0 +1,162 @@
+"""What a backend is: a class that fits `Backend`, and the plans that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from onednn_py.problem.call_spec import SubProblem
+from onednn_py.problem.problem import Problem
+from onednn_py.system.casting import sum_into_bias
+
+__all__ = ["Backend", "BiasPlan", "PackedOperand", "Plan", "PlanSequence", "sequence"]
+
+Array = npt.NDArray[Any]
+
+
+class PackedOperand(Protocol):
+    """A tensor in a plan's own memory layout."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class Plan:
+    """The calls of one kind, ready to be run from any thread; the base of all backends' plans.
+
+    Attributes
+    ----------
+    backend, implementation : str
+        What computes, as messages name it.
+    reason : str
+        Why another backend that was asked for does not compute this, or empty.
+    operands : tuple of str
+        Names of the tensors in the order in which `run` takes their addresses; empty where a plan
+        needs arrays.
+    needs_arrays : bool
+        Whether NumPy does a part of the work, so that only `execute` will do.
+    nbytes : int
+        What the plan itself keeps alive, roughly.
+    """
+
+    backend: str
+    implementation: str
+    reason = ""
+    operands: tuple[str, ...] = ()
+    needs_arrays = True
+
+    @property
+    def nbytes(self) -> int:
+        return 64
+
+    def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
+        """Compute the results from canonical views by name, in place of the results' elements.
+
+        Parameters
+        ----------
+        tensors : mapping
+            By the call's names; the tensor that is packed may be missing.
+        packed : PackedOperand, optional
+            Made by `pack`.
+        """
+        raise NotImplementedError
+
+    def pointers(self, arrays: Sequence[Array]) -> list[Any]:
+        """Return the addresses of arrays in the order of ``operands``, as `run` takes them."""
+        raise NotImplementedError
+
+    def run(self, pointers: list[Any]) -> None:
+        """Compute the results from and at the operands' addresses."""
+        raise NotImplementedError
+
+    def pack(self, name: str, array: Array) -> PackedOperand | None:
+        """Return an input, given by its canonical view, in the plan's own memory layout.
+
+        None if the plan has none.
+        """
+        return None
+
+    def takes(self, packed: PackedOperand) -> bool:
+        """Whether an operand was packed in the layout that this plan reads."""
+        return False
+
+
+class Backend(Protocol):
+    """What computes problems.
+
+    Attributes
+    ----------
+    name : str
+        By which calls choose it.
+    """
+
+    name: str
+
+    def prepare(self) -> Hashable:
+        """Put the settings of threads in force on the calling thread, and return the state.
+
+        It is called before every call. The state is all that plans depend on besides their
+        problems: a plan made in one state is used in no other.
+
+        Raises
+        ------
+        LibraryNotFoundError
+            If the backend cannot be used here.
+        """
+        ...
+
+    def supports(self, problem: Problem) -> str | None:
+        """Return None if the backend takes a problem, otherwise the reason why not."""
+        ...
+
+    def plan(self, sub_problems: tuple[SubProblem, ...], effort: str) -> Plan:
+        """Return a plan of all problems of a call.
+
+        Raises
+        ------
+        OneDNNError
+            With status ``unimplemented`` if no implementation takes one of them.
+        """
+        ...
+
+
+class BiasPlan(Plan):
+    """The bias gradient alone, a sum that needs no primitive."""
+
+    backend = "numpy"
+    implementation = "numpy sum"
+
+    def __repr__(self) -> str:
+        return "bias: numpy, the sum of diff_dst"
+
+    def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
+        sum_into_bias(tensors["bias"], tensors["dst"])
+
+
+class PlanSequence(Plan):
+    """Plans of several problems that run one after the other, or of one under the call's names."""
+
+    def __init__(self, sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> None:
+        self._sub_problems, self.plans = sub_problems, tuple(plans)
+        self.backend = " and ".join(dict.fromkeys(plan.backend for plan in plans))
+        self.implementation = " and ".join(dict.fromkeys(plan.implementation for plan in plans))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(plan.nbytes for plan in self.plans)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.plans))
+
+    def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
+        for sub_problem, plan in zip(self._sub_problems, self.plans, strict=True):
+            plan.execute(sub_problem.tensors(tensors))
+
+
+def sequence(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> Plan:
+    """Return one plan that runs plans, of one sub-problem each, one after the other."""
+    if len(plans) == 1 and not sub_problems[0].names and not sub_problems[0].only_bias:
+        return plans[0]
+    return PlanSequence(sub_problems, plans)

@@ -1,0 +1,130 @@
+"""The oneDNN backend: problems to plans, by wisdom, by rules or by measuring."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+
+from onednn_py.backends.base import Backend, BiasPlan, Plan, sequence
+from onednn_py.errors import LibraryNotFoundError
+from onednn_py.problem.call_spec import SubProblem
+from onednn_py.problem.problem import Problem
+
+from .autotune import DEFAULT_BUDGET, Measured, measure
+from .binding.library import Library, library
+from .binding.runtime import apply_threads, current_engine, generation
+from .execution.plan import OneDNNPlan, build_plan
+from .selection.candidate import share_tensors
+from .selection.choice import Choice
+from .selection.limits import unsupported
+from .selection.select import is_possible
+from .selection.workspace import exceeds_limit
+from .wisdom import Entry, Machine, store
+
+__all__ = ["OneDNNBackend", "machine_here", "recall"]
+
+_log = logging.getLogger("onednn_py")
+
+
+class OneDNNBackend:
+    """Plans of oneDNN's primitives.
+
+    Parameters
+    ----------
+    reference : Backend
+        Asked for the right result where candidates that are measured differ.
+    """
+
+    name = "onednn"
+
+    def __init__(self, reference: Backend) -> None:
+        self._reference = reference
+
+    def prepare(self) -> Hashable:
+        """See `Backend.prepare`; the state is the threads, the forks and the wisdom."""
+        return apply_threads(library()), generation(), store.revision()
+
+    def supports(self, problem: Problem) -> str | None:
+        """See `Backend.supports`."""
+        return unsupported(problem)
+
+    def plan(self, sub_problems: tuple[SubProblem, ...], effort: str) -> Plan:
+        """See `Backend.plan`; both gradients share the tensors that they read, where they can."""
+        plans = [
+            BiasPlan() if sub_problem.only_bias else self._plan_one(sub_problem.problem, effort)
+            for sub_problem in sub_problems
+        ]
+        return _sharing_plan(sub_problems, plans) or sequence(sub_problems, plans)
+
+    def measure(self, problem: Problem, budget: float = DEFAULT_BUDGET) -> Measured:
+        """Measure the candidates of a problem; the fastest becomes wisdom.
+
+        Parameters
+        ----------
+        problem : Problem
+            A problem that the backend supports.
+        budget : float
+            Seconds after which no further candidate is tried.
+
+        Raises
+        ------
+        LibraryNotFoundError
+        OneDNNError
+            With status ``unimplemented`` if oneDNN has no implementation.
+        """
+        self.prepare()
+        engine = current_engine()
+        reference = self._reference.plan((SubProblem(problem),), "heuristic")
+        measured = measure(engine, problem, reference.execute, budget)
+        choice = measured.plan.choice.as_dict()
+        entry = Entry(choice, measured.microseconds, measured.heuristic_microseconds)
+        store.remember(_machine(engine.library), problem.name, entry)
+        return measured
+
+    def _plan_one(self, problem: Problem, effort: str) -> OneDNNPlan:
+        engine = current_engine()
+        known = recall(problem)
+        if known is None and effort == "measure":
+            return self.measure(problem).plan
+        return build_plan(engine, problem, None if known is None else known[0])
+
+
+def _sharing_plan(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> OneDNNPlan | None:
+    """Return one plan of all problems of a call, None where each needs a plan of its own."""
+    if not any(sub_problem.names for sub_problem in sub_problems):
+        return None
+    candidates, timings = [], []
+    for sub_problem, plan in zip(sub_problems, plans, strict=True):
+        if not isinstance(plan, OneDNNPlan):
+            return None
+        candidates.append(plan.candidates[0].named(dict(sub_problem.names)))
+        timings += [(f"{plan.problem.operation}: {name}", us) for name, us in plan.timings]
+    if not share_tensors(candidates):
+        return None
+    shared = OneDNNPlan(current_engine(), *candidates, timings=timings)
+    # One after the other, they need room for one at a time.
+    return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
+
+
+def recall(problem: Problem) -> tuple[Choice, Entry] | None:
+    """Return what wisdom knows of a problem on this machine, None if that is nothing of use."""
+    entry = store.recall(_machine(current_engine().library), problem.name)
+    if entry is None:
+        return None
+    choice = Choice.from_dict(entry.choice)
+    if choice is None or not is_possible(problem, choice):
+        _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
+        return None
+    return choice, entry
+
+
+def machine_here() -> Machine | None:
+    """Return what wisdom is bound to on this thread, None without a library."""
+    try:
+        return _machine(library())
+    except LibraryNotFoundError:
+        return None
+
+
+def _machine(opened: Library) -> Machine:
+    return Machine(opened.version_text, opened.hash, opened.cpu_isa, apply_threads(opened))

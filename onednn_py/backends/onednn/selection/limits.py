@@ -1,0 +1,48 @@
+"""Limits: what oneDNN does not compute at all, whatever the implementation."""
+
+from __future__ import annotations
+
+from math import prod
+
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.problem import Problem
+
+__all__ = ["compute_dtypes", "unsupported"]
+
+# In which types oneDNN computes problems of a type, the first that has an implementation to be
+# taken. A type that is missing here is not computed by oneDNN.
+COMPUTE_DTYPES = {"f32": ("f32",), "bf16": ("bf16", "f32"), "f16": ("f16", "f32")}
+
+# oneDNN's kernels keep offsets into an image in 32 bits, padding included, and crash where
+# it makes them overflow. Nobody pads like that; NumPy does it right.
+LARGEST_IMAGE_BYTES = 2**31
+LARGEST_STEP = 2**15
+BYTES_PER_ELEMENT = 4
+
+
+def compute_dtypes(problem: Problem) -> tuple[str, ...]:
+    """Return the data types in which oneDNN may compute a problem, in order of preference."""
+    return COMPUTE_DTYPES[problem.dtype]
+
+
+def unsupported(problem: Problem) -> str | None:
+    """Return the reason why oneDNN cannot take a problem, None if it can."""
+    if problem.dtype not in COMPUTE_DTYPES:
+        return f"oneDNN has no {DTYPES[problem.dtype]} convolution"
+    if problem.is_empty:
+        return "empty tensors"
+    if max(*problem.strides, *problem.dilations) >= LARGEST_STEP:
+        return "strides or dilations beyond what oneDNN's kernels count"
+    stepped = getattr(problem, problem.stepped_role)
+    sizes = stepped.shape[2:]
+    if any(-end >= size for size, end in zip(sizes, problem.pads_end, strict=True)):
+        return "no window meets the tensor"
+    padded = [
+        size + begin + max(end, 0)
+        for size, begin, end in zip(sizes, problem.pads_begin, problem.pads_end, strict=True)
+    ]
+    image_bytes = prod(padded) * stepped.shape[1] * BYTES_PER_ELEMENT
+    mostly_padding = prod(padded) > 4 * prod(sizes)
+    if mostly_padding and (image_bytes >= LARGEST_IMAGE_BYTES or max(padded) >= LARGEST_STEP):
+        return "padding beyond what oneDNN's kernels count"
+    return None

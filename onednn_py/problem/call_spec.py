@@ -1,0 +1,259 @@
+"""A call without its memory: from a function's arguments to the problems that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.errors import AttributeValueError, ShapeError
+
+from .arrays import share_memory, spec_of
+from .formats import TensorView
+from .operations import OPERATIONS, JointOperation, Operation
+from .problem import Direction, Problem
+from .recipe import Recipe, recipe
+
+__all__ = ["CallSpec", "Gradients", "SubProblem", "call_spec"]
+
+Array = npt.NDArray[Any]
+
+# What a gradient may be asked for with respect to, in the order of the results.
+WRT = ("src", "weights", "bias")
+
+
+class Gradients(NamedTuple):
+    """Gradients of one call, None where not asked for."""
+
+    diff_src: Array | None
+    diff_weights: Array | None
+    diff_bias: Array | None
+
+
+@dataclass(frozen=True)
+class SubProblem:
+    """A problem of a call, and the call's names of its tensors.
+
+    Attributes
+    ----------
+    problem : Problem
+    names : tuple of (str, str)
+        Role in the problem, and the tensor's name in the call, where the two differ.
+    only_bias : bool
+        Of a weights gradient, whether its bias alone is computed.
+    """
+
+    problem: Problem
+    names: tuple[tuple[str, str], ...] = ()
+    only_bias: bool = False
+
+    def tensors(self, named: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the call's tensors by their roles in the problem."""
+        names = dict(self.names)
+        return {
+            role: named[names.get(role, role)]
+            for role in self.problem.layouts
+            if names.get(role, role) in named
+        }
+
+
+class _Part(NamedTuple):
+    """An operation of a call, see `SubProblem`."""
+
+    recipe: Recipe
+    names: dict[str, str]
+    only_bias: bool = False
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """A call without its memory.
+
+    Attributes
+    ----------
+    operation : str
+        The function's name.
+    dtype : str
+    inputs, results : dict
+        How each tensor, by the call's name of it, is seen in canonical order.
+    parts : tuple
+        The operations that the call is made of.
+    is_joint : bool
+        Whether `Gradients` are returned.
+    """
+
+    operation: str
+    dtype: str
+    inputs: dict[str, TensorView]
+    results: dict[str, TensorView]
+    parts: tuple[_Part, ...]
+    is_joint: bool = False
+
+    def sub_problems(
+        self, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str = "strict"
+    ) -> tuple[SubProblem, ...]:
+        """Return the problems for tensors of these strides.
+
+        Parameters
+        ----------
+        strides : mapping
+            By the call's names, in elements; a tensor that it does not have is dense.
+        fpmath_mode : str
+        """
+        found = []
+        for made, names, only_bias in self.parts:
+            own = {
+                role: strides[name]
+                for role in made.views
+                if (name := names.get(role, role)) in strides
+            }
+            problem = made.problem(own, fpmath_mode)
+            found.append(SubProblem(problem, tuple(names.items()), only_bias))
+        return tuple(found)
+
+    def outs(self, out: Any) -> list[Any]:
+        """Return the caller's ``out`` as one entry a result, None for a new array.
+
+        Raises
+        ------
+        AttributeValueError
+            If it has another number of entries, or two of them share memory.
+        """
+        if self.is_joint:
+            entries = _joint_outs(self.operation, out)
+            return [entries[f"diff_{key}"] for key in WRT if f"diff_{key}" in self.results]
+        labels = [self.label(name) for name in self.results]
+        if len(labels) > 1 and isinstance(out, (tuple, list)):
+            if len(out) != len(labels):
+                raise AttributeValueError(
+                    f"{self.operation}: out: expected ({', '.join(labels)}), got {len(out)} entries"
+                )
+            return list(out)
+        return [out] + [None] * (len(labels) - 1)
+
+    def returned(self, results: Sequence[Array]) -> Any:
+        """Return what the caller gets: the result, a tuple of results, or `Gradients`."""
+        if self.is_joint:
+            found = dict(zip(self.results, results, strict=True))
+            return Gradients(*(found.get(name) for name in Gradients._fields))
+        return results[0] if len(self.results) == 1 else tuple(results)
+
+    @staticmethod
+    def label(name: str) -> str:
+        """Return the caller's name of a result."""
+        return name if name.startswith("diff_") or name == "dst" else f"diff_{name}"
+
+
+def call_spec(name: str, arguments: Mapping[str, Any]) -> CallSpec:
+    """Check the arguments of a function and return what they mean.
+
+    Parameters
+    ----------
+    name : str
+        Of the function, a key of `OPERATIONS`.
+    arguments : mapping
+        By the function's names, without ``out``, ``backend`` and ``fpmath_mode``; attributes that
+        are left out have their defaults.
+
+    Raises
+    ------
+    ShapeError, AttributeValueError, DTypeError
+        Naming what was expected and what came.
+    """
+    operation = OPERATIONS[name]
+    if isinstance(operation, Operation):
+        return _single(operation, arguments)
+    return _joint(operation, arguments)
+
+
+def _single(operation: Operation, arguments: Mapping[str, Any]) -> CallSpec:
+    """Return the call of one operation; its tensors are named by their roles."""
+    made = recipe(operation, arguments)
+    results = [operation.result_role]
+    if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in made.views:
+        results.append("bias")
+    return CallSpec(
+        operation.name,
+        made.dtype,
+        {
+            role: made.views[role]
+            for role in operation.tensors.values()
+            if role in made.views and role not in results
+        },
+        {role: made.views[role] for role in results},
+        (_Part(made, {}),),
+    )
+
+
+def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
+    name, attributes = operation.name, dict(arguments)
+    asked = _asked(name, attributes.pop("wrt", ("src", "weights")))
+    tensors = {tensor: attributes.pop(tensor) for tensor in operation.tensors}
+    src_shape = spec_of(f"{name}: src", tensors["src"]).shape
+    # Both recipes are made whatever is asked: together they check all three tensors.
+    src = recipe(
+        operation.backward_data,
+        {
+            **attributes,
+            "diff_dst": tensors["diff_dst"],
+            "weights": tensors["weights"],
+            **({"dst_shape": src_shape} if operation.backward_data.shape_argument else {}),
+        },
+    )
+    if src.result_shape != src_shape:
+        raise ShapeError(
+            f"{name}: diff_dst belongs to a src of {src.result_shape}, got {src_shape}"
+        )
+    weights = recipe(
+        operation.backward_weights,
+        {
+            **attributes,
+            "src": tensors["src"],
+            "diff_dst": tensors["diff_dst"],
+            "weights_shape": spec_of(f"{name}: weights", tensors["weights"]).shape,
+            "bias": "bias" in asked,
+        },
+    )
+    parts, results = [], {}
+    if "src" in asked:
+        parts.append(_Part(src, {"src": "diff_src", "dst": "diff_dst"}))
+        results["diff_src"] = src.views["src"]
+    if "weights" in asked or "bias" in asked:
+        names = {"weights": "diff_weights", "dst": "diff_dst", "bias": "diff_bias"}
+        parts.append(_Part(weights, names, only_bias="weights" not in asked))
+        results |= {
+            f"diff_{key}": weights.views[key] for key in ("weights", "bias") if key in asked
+        }
+    inputs = {
+        "src": weights.views["src"],
+        "weights": src.views["weights"],
+        "diff_dst": src.views["dst"],
+    }
+    return CallSpec(name, src.dtype, inputs, results, tuple(parts), is_joint=True)
+
+
+def _asked(name: str, wrt: Any) -> frozenset[str]:
+    asked: Any = [wrt] if isinstance(wrt, str) else wrt
+    if not isinstance(asked, Collection) or not asked or any(key not in WRT for key in asked):
+        raise AttributeValueError(f"{name}: wrt: expected some of {', '.join(WRT)}; got {wrt!r}")
+    return frozenset(asked)
+
+
+def _joint_outs(name: str, out: Any) -> dict[str, Any]:
+    """Return the arrays of a `Gradients` to write, by their names in it."""
+    if out is None:
+        return dict.fromkeys(Gradients._fields)
+    if not isinstance(out, (tuple, list)) or len(out) != len(Gradients._fields):
+        raise AttributeValueError(
+            f"{name}: out: expected ({', '.join(Gradients._fields)}), None for a new array;"
+            f" got {type(out).__qualname__}"
+        )
+    given = [array for array in out if isinstance(array, np.ndarray)]
+    for first, second in combinations(given, 2):
+        if share_memory(first, second):
+            raise AttributeValueError(f"{name}: out: two of the arrays share memory")
+    return dict(zip(Gradients._fields, out, strict=True))

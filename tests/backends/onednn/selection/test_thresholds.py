@@ -1,0 +1,64 @@
+"""Into how many chunks the minibatch of a problem is split."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from onednn_py.backends.onednn.selection import thresholds
+from onednn_py.backends.onednn.selection.thresholds import minibatch_chunks
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
+
+
+def chunks(
+    text: str, direction: str = "BWD_D", dtype: str = "f32", compute_dtype: str = "f32"
+) -> int:
+    problem = Case(parse_descriptor(text), direction, dtype, "NCX").problem()
+    return minibatch_chunks(problem, compute_dtype)
+
+
+def test_large_activations_are_split() -> None:
+    """Two images of the depthwise problem are 3 MB, four of the other one."""
+    assert chunks("g128mb16ic128ih56oc128kh3ph1") == 8
+    assert chunks("mb16ic64ih56oc64kh3ph1") == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["mb1ic64ih512oc64kh3ph1", "mb3ic64ih256oc64kh3ph1", "mb16ic64ih14oc64kh3ph1"]
+)
+def test_few_images_and_small_ones_are_not_split(text: str) -> None:
+    assert chunks(text) == 1
+
+
+def test_half_precision() -> None:
+    """An image of 3 or 4 MB in float32 is a chunk of its own where it is cast."""
+    assert chunks("g128mb4ic128ih56oc128kh3ph1", dtype="f16") == 4
+    assert chunks("mb4ic32ih112oc64kh1", dtype="f16") == 4
+    assert chunks("mb4ic64ih56oc64kh1", dtype="f16") == 1
+    assert chunks("mb8ic64ih56oc64kh1", dtype="f16") == 2
+    assert chunks("mb8ic64ih56oc64kh1", dtype="bf16") == 2
+    # Without a cast, an image takes half the bytes.
+    assert chunks("mb8ic64ih56oc64kh1", dtype="f16", compute_dtype="f16") == 1
+
+
+def test_depthwise_weights_gradients_have_chunks_of_one_image() -> None:
+    assert chunks("g512mb16ic512ih14oc512kh3ph1", "BWD_W") == 16
+    assert chunks("g512mb16ic512ih14oc512kh3ph1", "BWD_D") == 1
+    assert chunks("g512mb16ic512ih7oc512kh3ph1", "BWD_W") == 1
+
+
+def test_depthwise_weights_gradients_in_bfloat16() -> None:
+    text = "g128mb16ic128ih56oc128kh3ph1"
+    assert chunks(text, "BWD_W", "bf16", "bf16") == 4
+    assert chunks(text, "BWD_D", "bf16", "bf16") == 8
+    assert chunks(text, "BWD_W", "bf16", "f32") == 16
+
+
+@pytest.mark.parametrize("images", range(1, 40))
+def test_a_divisor_of_the_minibatch(images: int) -> None:
+    number = chunks(f"mb{images}ic64ih128oc64kh3ph1")
+    assert images % number == 0
+    assert images < 4 or images // number >= 2
+    assert number <= 2 * prod((images, 64, 128, 128, 4)) / thresholds.CHUNK_BYTES
