@@ -114,6 +114,7 @@ TESTED_BY = {
     "problem.problem": "backends/onednn/selection/test_chunks.py",
     "problem.recipe": "api/test_semantics.py",
     "problem.shapes": "api/test_semantics.py",
+    "system.forks": "dispatch/test_call_cache_limits.py",
 }
 
 
