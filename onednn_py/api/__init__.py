@@ -1,4 +1,4 @@
-"""What users call, one file a family; `FUNCTIONS` has the operations' functions by name."""
+"""The functions, one file a family of operations; `FUNCTIONS` has them by name."""
 
 from collections.abc import Callable
 from typing import Any

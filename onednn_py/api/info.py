@@ -1,4 +1,4 @@
-"""What is in use: versions, library, CPU, threads, and what was rejected."""
+"""Versions, the library in use, CPU, threads, and the libraries that were rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RejectedCandidate(TypedDict):
 
 
 class Info(TypedDict):
-    """What `info` returns; None stands for what only a library could tell."""
+    """The facts that `info` returns; those about the library are None without a library."""
 
     onednn_py: str
     python: str
@@ -93,6 +93,7 @@ def info() -> Info:
         "supports": support(found) if found else None,
         "error": error,
         "rejected": [
-            {"path": one.path, "source": one.source, "reason": one.reason} for one in rejections()
+            {"path": path, "source": source, "reason": reason}
+            for path, source, reason in rejections()
         ],
     }

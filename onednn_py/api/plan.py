@@ -76,12 +76,12 @@ class Plan(Generic[Result]):
         self._bound = BoundCall(spec, {}, chosen.fpmath_mode)
         self._dtype = DTYPES[spec.dtype]
         self._shapes = [view.shape for view in spec.inputs.values()]
-        # In one tuple, so that threads never see parts of two.
+        # One tuple, which a thread reads or replaces as a whole.
         self._held: tuple[Any, Any, Pick] = (None, None, tuple)
         self._current()
 
     def _current(self) -> tuple[Any, Any, Pick]:
-        """Return what the backend's plan depends on, the plan, and what picks its operands."""
+        """Return the backend's state, its plan, and the function that picks the plan's operands."""
         state = prepared_backend(self._chosen.backend)
         held = self._held
         if held[1] is None or held[0] != state:
@@ -90,12 +90,12 @@ class Plan(Generic[Result]):
 
     @property
     def backend(self) -> str:
-        """``"onednn"`` or ``"numpy"``: what runs dense arrays."""
+        """Name of the backend that computes dense arrays, such as ``"onednn"``."""
         return str(self._current()[1].backend)
 
     @property
     def implementation(self) -> str:
-        """Name of oneDNN's implementation that runs dense arrays, or ``"numpy"``."""
+        """Name of oneDNN's implementation that computes dense arrays, or ``"numpy"``."""
         return str(self._current()[1].implementation)
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ class Plan(Generic[Result]):
         return self._spec.returned(outs)
 
     def _call_any(self, tensors: Sequence[Any], out: Any) -> Any:
-        """Compute the result from any arrays of the planned shapes, or say what is wrong."""
+        """Compute the result from any arrays of the planned shapes, or raise the error."""
         operation = self._spec.operation
         if len(tensors) != len(self._names):
             raise ShapeError(
@@ -175,7 +175,7 @@ class Plan(Generic[Result]):
             raise DTypeError(f"{where}: planned for {self._spec.dtype}, got {spec.dtype}")
 
     def pack(self, name: str, tensor: Array) -> PackedTensor:
-        """Return a tensor in the plan's own layout, for many calls with the same one.
+        """Return a copy of a tensor in the plan's own layout, for many calls with that tensor.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ def plan(
     Raises
     ------
     AttributeValueError
-        If ``function`` is none of them or the arguments do not fit its signature.
+        If ``function`` is no operation, or the arguments do not fit its signature.
     ShapeError, DTypeError
         As the function itself raises.
 
@@ -303,7 +303,7 @@ def cache_info() -> CacheInfo:
 
 
 def cache_clear() -> None:
-    """Drop all cached plans, what is known of calls, and the idle memory."""
+    """Drop all cached plans, all bound calls, and the idle memory."""
     forget_calls()
     plan_cache.clear()
     pool.reserve(0)

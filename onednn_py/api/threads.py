@@ -57,8 +57,8 @@ def set_num_threads(number: int) -> None:
 def num_threads(number: int) -> Iterator[None]:
     """Use ``number`` threads for all calls inside the ``with`` block, in this context.
 
-    At its end the calling thread gets back what it had. Other threads keep their numbers,
-    except for NumPy's BLAS, which has one for the whole process.
+    At its end the calling thread gets back its previous number. Other threads keep their numbers,
+    but NumPy's BLAS has a single number for the whole process.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""From a call to its plan: what the arguments mean, which backend computes it, what is cached."""
+"""From a call to its plan: the meaning of arguments, the backend, and both caches."""

@@ -62,7 +62,7 @@ _settings: dict[tuple[str, str, str], Settings] = {}
 def settings(
     backend: str | None = None, fpmath_mode: str | None = None, effort: str | None = None
 ) -> Settings:
-    """Return the settings of a call, those of the context where it gives none itself."""
+    """Return the settings of a call; an argument that is None is taken from the context."""
     key = (
         backend_setting.current(backend),
         effort_setting.current(effort),
@@ -183,16 +183,16 @@ class BoundCall:
         self._makers = [pool.maker(shape, self._dtype) for shape in self._shapes]
         self._names = (*spec.inputs, *spec.results)
         self._views = (*spec.inputs.values(), *spec.results.values())
-        # In one tuple, so that threads never see parts of two.
+        # One tuple, which a thread reads or replaces as a whole.
         self._known: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
         self._uses = 0
         self._apart: tuple[Pick, list[Any]] = (tuple, [])
 
     def plan(self, chosen: Settings) -> tuple[Plan, Pick]:
-        """Return the plan, and what picks its operands from the tensors.
+        """Return the plan, and the function that picks its operands from the tensors.
 
         The last plan is held weakly: the cache alone decides how long plans live, and is
-        told now and then that this one is in use.
+        told now and then that this plan is in use.
         """
         backend, prepared = prepared_backend(chosen.backend)
         state = (chosen, backend, prepared)

@@ -1,4 +1,4 @@
-"""From a function's arguments to a result: what the arguments mean is worked out once."""
+"""From a function's arguments to a result: equal arguments are checked and planned once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["call", "forget_calls"]
 
 Array = npt.NDArray[Any]
 
-# Calls whose meaning is kept; each is a few kilobytes.
+# Bound calls that are kept; each takes a few kilobytes.
 MOST_CALLS = 1024
 
 _calls: dict[Any, BoundCall] = {}
@@ -31,7 +31,7 @@ _TENSORS = {name: len(operation.tensors) for name, operation in OPERATIONS.items
 
 ndarray = np.ndarray
 
-# Types whose values stay what they are and compare as they should; their subclasses may not.
+# Immutable types whose equal values mean the same; their subclasses may behave otherwise.
 _CONSTANT = frozenset(
     (int, bool, str, type(None), *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
 )
@@ -39,7 +39,7 @@ _LISTS = (tuple, list, frozenset)
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Compute a call, by what is known of its arguments if there was an equal call before.
+    """Compute a call, by its `BoundCall` if an equal call was made before.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def forget_calls() -> None:
-    """Drop what is known of calls."""
+    """Drop all bound calls."""
     with _lock:
         _calls.clear()
 
@@ -90,10 +90,10 @@ def _tensors(spec: CallSpec, values: Sequence[Any]) -> dict[str, Array]:
 
 
 def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
-    """Return what equal calls have in common, None where a tensor is no plain array.
+    """Return a key that equal calls share, None where a tensor is no plain array.
 
-    Types belong to it: True and 1.0 are equal to 1, but they are no strides. A value that is
-    neither constant nor a list of constants has a key, too, but no call is remembered by it.
+    The types of attributes belong to it: True and 1.0 are equal to 1, but they are no strides.
+    Attributes of any type have a key; `_remember` keeps only calls of constant attributes.
     """
     key: list[Any] = [name, fpmath_mode]
     for value in values[:count]:
@@ -114,7 +114,7 @@ def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value stays what it is, or is a list or set of such values."""
+    """Whether a value is of an immutable type, or a list or set of such values."""
     if type(value) in _LISTS:
         return all(type(entry) in _CONSTANT for entry in value)
     return type(value) in _CONSTANT
@@ -127,7 +127,7 @@ def _remember(
     tensors: Mapping[str, Array],
     fpmath_mode: str,
 ) -> None:
-    """Keep what a call was found to mean, if an equal call will mean the same."""
+    """Keep a bound call, unless an equal call may mean something else."""
     if key is None or not all(map(_is_constant, attributes)):
         return
     strides = {}

@@ -1,7 +1,7 @@
 """A bounded cache of plans: least recently used out first, each plan built once.
 
 Keys are whole frozen values, compared by equality. Building is atomic per key: threads
-that miss the same key at once wait for one build, other keys build at the same time.
+that miss the same key at once wait for a single build; other keys build at the same time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PlanT = TypeVar("PlanT", bound=Sized)
 
 
 class CacheInfo(NamedTuple):
-    """Counters of a plan cache; ``bytes`` is what the cached plans keep alive."""
+    """Counters of a plan cache; ``bytes`` is the memory that the cached plans keep alive."""
 
     hits: int
     misses: int

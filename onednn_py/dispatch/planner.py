@@ -32,7 +32,7 @@ plan_cache: PlanCache[Plan] = PlanCache()
 
 
 def prepared_backend(name: str) -> tuple[Backend, Hashable]:
-    """Return the backend of a call, ready on the calling thread, and what its plans depend on.
+    """Return the backend of a call, prepared on the calling thread, and the backend's state.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def plan_call(
 ) -> Plan:
     """Return the cached plan of a call's problems, building it if needed.
 
-    NumPy takes over problems that the backend does not support, and those that it has no
-    implementation for. No other failure is hidden.
+    NumPy takes over the problems that the backend does not support or has no implementation for.
+    No other failure is hidden.
 
     Parameters
     ----------

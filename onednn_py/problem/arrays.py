@@ -88,7 +88,7 @@ def spec_of(where: str, tensor: Any) -> TensorSpec:
 
 
 def common_dtype(operation: str, specs: dict[str, TensorSpec]) -> str:
-    """Return the one data type that all tensors of a call share.
+    """Return the data type that all tensors of a call share.
 
     Raises
     ------
@@ -106,10 +106,10 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
     """Return strides in elements if oneDNN can take the array as it is, otherwise None.
 
     Refused are foreign byte order, misalignment, zero and negative strides, strides that
-    are no multiple of the element, axes that overlap, and axes that step over less than
-    the whole extent of their inner one, as ``x[..., ::2]`` of an odd size does. An axis of
-    one element may have any stride in NumPy; it gets the one of a dense axis, so that
-    equal layouts are equal values.
+    are no multiple of the element, axes that overlap, and axes that do not step over
+    the whole next inner axis, as in ``x[..., ::2]`` of an odd size. An axis of one element may
+    have any stride in NumPy; it gets the stride of a dense axis, so that equal layouts are equal
+    values.
     """
     if not (array.dtype.isnative and array.flags.aligned):
         return None
@@ -125,7 +125,7 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
         elif array.strides[axis] <= 0 or array.strides[axis] % itemsize:
             return None
         step = strides[axis] * shape[axis]
-    # oneDNN wants every axis to step over the whole of the next inner one.
+    # oneDNN wants every axis to step over the whole next inner axis.
     least = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1:

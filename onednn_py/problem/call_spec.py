@@ -22,7 +22,7 @@ __all__ = ["CallSpec", "Gradients", "SubProblem", "call_spec"]
 
 Array = npt.NDArray[Any]
 
-# What a gradient may be asked for with respect to, in the order of the results.
+# The names that ``wrt`` accepts, in the order of the results.
 WRT = ("src", "weights", "bias")
 
 
@@ -105,13 +105,13 @@ class CallSpec:
         fpmath_mode : str
         """
         found = []
-        for made, names, only_bias in self.parts:
+        for operation, names, only_bias in self.parts:
             own = {
                 role: strides[name]
-                for role in made.views
+                for role in operation.views
                 if (name := names.get(role, role)) in strides
             }
-            problem = made.problem(own, fpmath_mode)
+            problem = operation.problem(own, fpmath_mode)
             found.append(SubProblem(problem, tuple(names.items()), only_bias))
         return tuple(found)
 
@@ -136,7 +136,7 @@ class CallSpec:
         return [out] + [None] * (len(labels) - 1)
 
     def returned(self, results: Sequence[Array]) -> Any:
-        """Return what the caller gets: the result, a tuple of results, or `Gradients`."""
+        """Return the function's value: the result, a tuple of results, or `Gradients`."""
         if self.is_joint:
             found = dict(zip(self.results, results, strict=True))
             return Gradients(*(found.get(name) for name in Gradients._fields))
@@ -149,7 +149,7 @@ class CallSpec:
 
 
 def call_spec(name: str, arguments: Mapping[str, Any]) -> CallSpec:
-    """Check the arguments of a function and return what they mean.
+    """Check the arguments of a function and return the call that they describe.
 
     Parameters
     ----------
@@ -172,20 +172,20 @@ def call_spec(name: str, arguments: Mapping[str, Any]) -> CallSpec:
 
 def _single(operation: Operation, arguments: Mapping[str, Any]) -> CallSpec:
     """Return the call of one operation; its tensors are named by their roles."""
-    made = recipe(operation, arguments)
+    single = recipe(operation, arguments)
     results = [operation.result_role]
-    if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in made.views:
+    if operation.direction is Direction.BACKWARD_WEIGHTS and "bias" in single.views:
         results.append("bias")
     return CallSpec(
         operation.name,
-        made.dtype,
+        single.dtype,
         {
-            role: made.views[role]
+            role: single.views[role]
             for role in operation.tensors.values()
-            if role in made.views and role not in results
+            if role in single.views and role not in results
         },
-        {role: made.views[role] for role in results},
-        (_Part(made, {}),),
+        {role: single.views[role] for role in results},
+        (_Part(single, {}),),
     )
 
 
@@ -194,7 +194,7 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
     asked = _asked(name, attributes.pop("wrt", ("src", "weights")))
     tensors = {tensor: attributes.pop(tensor) for tensor in operation.tensors}
     src_shape = spec_of(f"{name}: src", tensors["src"]).shape
-    # Both recipes are made whatever is asked: together they check all three tensors.
+    # Both recipes are made even for a single gradient: together they check all three tensors.
     src = recipe(
         operation.backward_data,
         {

@@ -1,4 +1,4 @@
-"""Data types: the one table of what tensors may hold."""
+"""The table of data types that tensors may have."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataType:
 
     @property
     def smallest(self) -> float:
-        """The smallest positive number, a subnormal one."""
+        """The smallest positive number, which is subnormal."""
         return float(2.0 ** (self.least_exponent + 1 - self.digits))
 
 

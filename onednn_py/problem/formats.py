@@ -117,7 +117,7 @@ def transposed_weights_view(
     """View of transposed convolution weights to canonical.
 
     Native, PyTorch and ONNX use (I, O/G, *kernel); the oneDNN Graph documents print
-    (I/G, O, *kernel). ``documented`` says which one ``shape`` is. XOI is the same with
+    (I/G, O, *kernel). ``documented`` says which of the two ``shape`` is. XOI is the same with
     the kernel in front and the channels exchanged.
     """
     order = _outer_inner_kernel(len(shape), weights_format)

@@ -40,7 +40,7 @@ def axis_from_size(count: int, extent: int, stride: int, pads: int, output_paddi
 def exact_pad_end(size: int, count: int, extent: int, stride: int, pad_begin: int) -> int:
     """Return the end pad with which the windows cover the padded input to the last element.
 
-    oneDNN accepts any end pad that gives the right number of windows; the exact one
+    oneDNN accepts any end pad that gives the right number of windows; the exact pad
     makes equal problems equal values. It is negative where the input has a tail that
     no window touches.
     """

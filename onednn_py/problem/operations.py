@@ -1,4 +1,4 @@
-"""The operations: one table of what each computes, takes and is called."""
+"""The table of operations: names, direction, tensors, and the attributes that differ."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Operation:
 
     @property
     def requires_shape(self) -> bool:
-        """Whether the result's shape must be given, since nothing else tells it."""
+        """Whether the result's shape is a required argument."""
         return self.direction is Direction.BACKWARD_WEIGHTS
 
     @property

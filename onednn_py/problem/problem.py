@@ -51,7 +51,7 @@ class TensorLayout:
 
     @property
     def extent(self) -> int:
-        """Elements from the first to the last one in memory, both included; 0 if there is none."""
+        """Elements of memory from the first to the last, both included; 0 if it is empty."""
         if not self.size:
             return 0
         return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
@@ -66,7 +66,7 @@ class TensorLayout:
 
     @property
     def is_nested(self) -> bool:
-        """Whether every axis steps over the whole of the next inner one, as oneDNN wants."""
+        """Whether every axis steps over the whole next inner axis, as oneDNN requires."""
         least = 1
         for stride, extent in sorted(zip(self.strides, self.shape, strict=True)):
             if extent > 1:
@@ -149,7 +149,7 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations, those on padding included: two for every product."""
+        """Floating-point operations, two for every product, padding included."""
         windows = (self.src if self.transposed else self.dst).shape
         return 2 * windows[0] * prod(windows[2:]) * self.weights.size
 
@@ -186,7 +186,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """All of the problem in one line, by which wisdom knows it."""
+        """The problem in one line of text, the key of wisdom."""
         tensors = " ".join(
             f"{role} {_joined(layout.shape)}/{_joined(layout.strides)}"
             for role, layout in self.layouts.items()

@@ -103,7 +103,7 @@ class Recipe:
 
 
 def recipe(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
-    """Check the arguments of one operation and work out what does not depend on memory.
+    """Check the arguments of one operation and work out shapes, pads, types and views.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class _Call:
             )
         return view
 
-    def made(self, minibatch: int, channels: int, spatial: tuple[int, ...]) -> TensorView:
+    def result_view(self, minibatch: int, channels: int, spatial: tuple[int, ...]) -> TensorView:
         """View of a result in the caller's data format."""
         if self.attributes.data_format == "NCX":
             shape = (minibatch, channels, *spatial)
@@ -284,7 +284,7 @@ def _forward(call: _Call) -> Solved:
     else:
         geometry = solve_count(name, tuple(spatial), tuple(kernel), call.attributes)
         result = geometry.counts
-    dst = call.made(minibatch, groups * group_outputs, result)
+    dst = call.result_view(minibatch, groups * group_outputs, result)
     return {"src": src, "weights": weights, "dst": dst}, geometry
 
 
@@ -299,7 +299,7 @@ def _convolution_backward_data(call: _Call) -> Solved:
         check_output_padding(name, call.attributes)
     shape_name = call.operation.shape_argument or "dst_shape"
     geometry = solve_size(name, tuple(spatial), tuple(kernel), call.attributes, sizes, shape_name)
-    src = call.made(minibatch, channels, geometry.sizes)
+    src = call.result_view(minibatch, channels, geometry.sizes)
     return {"src": src, "weights": weights, "dst": dst}, geometry
 
 
@@ -316,7 +316,7 @@ def _given_sizes(call: _Call, minibatch: int, channels: int) -> tuple[int, ...] 
         )
     given = activation_view(shape, call.attributes.data_format).canonical_shape
     if given[:2] != (minibatch, channels):
-        expected = call.made(minibatch, channels, given[2:]).shape
+        expected = call.result_view(minibatch, channels, given[2:]).shape
         raise call.fail(f"{call.operation.shape_argument}: expected {expected}, got {shape}")
     return given[2:]
 
@@ -329,7 +329,7 @@ def _transposed_backward_data(call: _Call) -> Solved:
     name = call.operation.name
     check_output_padding(name, call.attributes)
     geometry = solve_transposed_count(name, tuple(spatial), tuple(kernel), call.attributes)
-    src = call.made(minibatch, groups * group_inputs, geometry.counts)
+    src = call.result_view(minibatch, groups * group_inputs, geometry.counts)
     return {"src": src, "weights": weights, "dst": dst}, geometry
 
 

@@ -46,7 +46,7 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One spatial axis of one call, with what its error messages need."""
+    """One spatial axis of a call, and its description for error messages."""
 
     operation: str
     index: int
@@ -106,7 +106,7 @@ def _axes(operation: str, kernel: tuple[int, ...], attributes: Attributes) -> li
 
 
 def _geometry(axes: list[_Axis], solved: list[tuple[int, int, tuple[int, int]]]) -> Geometry:
-    """Assemble (size, count, pads) of all axes, replacing end pads by the exact ones."""
+    """Assemble (size, count, pads) of all axes, with exact end pads."""
     return Geometry(
         sizes=tuple(size for size, _, _ in solved),
         counts=tuple(count for _, count, _ in solved),

@@ -2,7 +2,7 @@
 
 Every candidate runs on the same arrays of small integers. Sums of these are exact in
 float32 whatever their order, so that a candidate must agree with the heuristic choice to
-the last bit before it is trusted. Where one does not, a reference says which of them is wrong.
+the last bit before it is trusted. Where they differ, a reference decides which of the two is wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -45,12 +46,12 @@ CLEARLY_BEHIND = 1.3
 LEAST_RUNS, MOST_RUNS = 3, 15
 FINALISTS = 4
 
-# The finalists take turns. A turn begins with a run that is not counted: the one before has
-# left the caches to another plan's workspace, and a call that is repeated finds its own.
+# The finalists take turns. The first run of a turn is not counted: it loads the plan's workspace
+# into the caches, where repeated calls find it.
 FINAL_ROUNDS = 5
 RUNS_A_TURN = 3
 
-# What a candidate must gain to be preferred to the heuristic choice: less is noise.
+# The gain over the heuristic choice that a candidate must have: less is noise.
 LEAST_GAIN = 1.01
 
 # Large arrays of NumPy begin so many bytes behind a page, where malloc puts them.
@@ -62,14 +63,14 @@ _measuring = threading.Lock()
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found out about a problem.
+    """The result of measuring a problem.
 
     Attributes
     ----------
     plan : OneDNNPlan
         Of the fastest choice.
     microseconds, heuristic_microseconds : float
-        Medians of one execution, of the choice and of the heuristic one, run alternately.
+        Median times of the choice and of the heuristic choice, run alternately.
     timings : tuple of (str, float)
         Candidates and their medians in microseconds, fastest first.
     """
@@ -90,8 +91,8 @@ def measure(
     engine : Engine
     problem : Problem
     reference : callable
-        Computes the problem in place from canonical views by role; asked where two ways of
-        oneDNN differ.
+        Computes the problem in place from canonical views by role. It decides where candidates
+        differ.
     budget : float
         Seconds after which no further candidate is tried.
 
@@ -133,10 +134,43 @@ class _Runner:
 
 
 def _measure(engine: Engine, problem: Problem, reference: Reference, budget: float) -> Measured:
-    begin = time.perf_counter()
     tensors = integer_tensors(problem)
-    results = [tensors[name] for name in _result_names(problem)]
     heuristic = _Runner(build_plan(engine, problem), tensors)
+    runners = _agreeing(engine, problem, reference, budget, tensors, heuristic)
+    if not runners:
+        raise OneDNNError(
+            "dnnl_primitive_desc_create", "unimplemented", "every implementation is wrong"
+        )
+    runners.sort(key=lambda runner: min(runner.times))
+    finalists = runners[:FINALISTS]
+    if heuristic in runners[FINALISTS:]:
+        finalists.append(heuristic)
+    for runner in finalists:
+        runner.times.clear()
+    for _ in range(FINAL_ROUNDS):
+        for runner in finalists:
+            runner.warm_up()
+            for _ in range(RUNS_A_TURN):
+                runner.run()
+    winner = min(finalists, key=lambda runner: runner.microseconds)
+    if heuristic in runners and winner.microseconds * LEAST_GAIN > heuristic.microseconds:
+        winner = heuristic
+    timings = sorted(((str(r.plan.choice), r.microseconds) for r in runners), key=itemgetter(1))
+    winner.plan.timings = tuple(timings)
+    return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
+
+
+def _agreeing(
+    engine: Engine,
+    problem: Problem,
+    reference: Reference,
+    budget: float,
+    tensors: dict[str, Array],
+    heuristic: _Runner,
+) -> list[_Runner]:
+    """Return the candidates that compute the right result, the heuristic choice first, timed."""
+    begin = time.perf_counter()
+    results = [tensors[name] for name in _result_names(problem)]
     heuristic.warm_up()
     expected = [result.copy() for result in results]
     best = _race(heuristic, float("inf"))
@@ -162,7 +196,7 @@ def _measure(engine: Engine, problem: Problem, reference: Reference, budget: flo
             reference(tensors)
             right = [result.copy() for result in results]
             if not all(map(np.array_equal, right, expected)):
-                # So are all that agreed with it.
+                # The heuristic choice is wrong, and so are the candidates that agreed with it.
                 for wrong in runners:
                     _pass_over(problem, wrong.plan.choice)
                 runners, best, expected = [], float("inf"), right
@@ -171,35 +205,11 @@ def _measure(engine: Engine, problem: Problem, reference: Reference, budget: flo
             continue
         best = min(best, _race(runner, best))
         runners.append(runner)
-    if not runners:
-        raise OneDNNError(
-            "dnnl_primitive_desc_create", "unimplemented", "every implementation is wrong"
-        )
-    runners.sort(key=lambda runner: min(runner.times))
-    finalists = runners[:FINALISTS]
-    if heuristic in runners[FINALISTS:]:
-        finalists.append(heuristic)
-    for runner in finalists:
-        runner.times.clear()
-    for _ in range(FINAL_ROUNDS):
-        for runner in finalists:
-            runner.warm_up()
-            for _ in range(RUNS_A_TURN):
-                runner.run()
-    winner = min(finalists, key=lambda runner: runner.microseconds)
-    if heuristic in runners and winner.microseconds * LEAST_GAIN > heuristic.microseconds:
-        winner = heuristic
-    timings = sorted(((str(r.plan.choice), r.microseconds) for r in runners), key=_time)
-    winner.plan.timings = tuple(timings)
-    return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
+    return runners
 
 
 def _pass_over(problem: Problem, choice: Choice) -> None:
     _log.warning("%s: %s computes something else: passed over", problem.operation, choice)
-
-
-def _time(timing: tuple[str, float]) -> float:
-    return timing[1]
 
 
 def _race(runner: _Runner, best: float) -> float:
@@ -222,7 +232,7 @@ def _result_names(problem: Problem) -> list[str]:
 def integer_tensors(problem: Problem) -> dict[str, Array]:
     """Arrays of the problem's layouts, by role, filled with small integers."""
     rng = np.random.default_rng(0)
-    made = {}
+    tensors = {}
     for role in ("src", "weights", "dst", "bias"):
         layout: TensorLayout | None = getattr(problem, role)
         if layout is None:
@@ -241,8 +251,8 @@ def integer_tensors(problem: Problem) -> dict[str, Array]:
                 part = flat[first : first + numbers.size]
                 part[...] = numbers[: part.size]
         strides = tuple(stride * dtype.itemsize for stride in layout.strides)
-        made[role] = np.ndarray(layout.shape, dtype, flat, 0, strides)
-    return made
+        tensors[role] = np.ndarray(layout.shape, dtype, flat, 0, strides)
+    return tensors
 
 
 @in_forked_child

@@ -90,7 +90,7 @@ class OneDNNBackend:
 
 
 def _sharing_plan(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> OneDNNPlan | None:
-    """Return one plan of all problems of a call, None where each needs a plan of its own."""
+    """Return a single plan of all problems of a call, None where each needs its own plan."""
     if not any(sub_problem.names for sub_problem in sub_problems):
         return None
     candidates, timings = [], []
@@ -107,7 +107,7 @@ def _sharing_plan(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -
 
 
 def recall(problem: Problem) -> tuple[Choice, Entry] | None:
-    """Return what wisdom knows of a problem on this machine, None if that is nothing of use."""
+    """Return the choice that wisdom has for a problem on this machine, and its entry, or None."""
     entry = store.recall(_machine(current_engine().library), problem.name)
     if entry is None:
         return None
@@ -119,7 +119,7 @@ def recall(problem: Problem) -> tuple[Choice, Entry] | None:
 
 
 def machine_here() -> Machine | None:
-    """Return what wisdom is bound to on this thread, None without a library."""
+    """Return the machine that wisdom is bound to on this thread, None without a library."""
     try:
         return _machine(library())
     except LibraryNotFoundError:

@@ -1,4 +1,4 @@
-"""The C declarations: reads ``cdefs/`` and makes the one FFI of the package."""
+"""Reads the C declarations of ``cdefs/`` into the package's FFI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import cffi
 
 __all__ = ["AREAS", "declarations_folder", "ffi", "text_of"]
 
-# In the order of their dependence; what a later area uses an earlier one has declared.
+# In the order of their dependence: an area uses the declarations of earlier areas.
 AREAS = (
     "common",
     "engine",
@@ -42,8 +42,8 @@ def text_of(pointer: Any) -> str:
 @functools.cache
 def ffi() -> cffi.FFI:
     """Return the FFI with all areas declared; parsing happens at the first call."""
-    made = cffi.FFI()
+    declared = cffi.FFI()
     folder = declarations_folder()
     for area in AREAS:
-        made.cdef((folder / f"{area}.h").read_text(encoding="utf-8"))
-    return made
+        declared.cdef((folder / f"{area}.h").read_text(encoding="utf-8"))
+    return declared

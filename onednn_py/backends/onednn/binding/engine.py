@@ -24,7 +24,6 @@ __all__ = ["Engine", "Handle"]
 # A cffi pointer that destroys what it points to when it is collected.
 Handle = Any
 
-
 # Types that have a buffer, which bfloat16 has not.
 _BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
@@ -46,8 +45,8 @@ class Engine:
             "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
         )
         self._attributes = {"strict": self._attributes_of("strict")}
-        # oneDNN's own cache takes layouts for one that differ in an axis of one element, and
-        # gives the primitive of the other (docs/native.md). Plans are cached here anyway.
+        # oneDNN's own cache confuses layouts that differ in an axis of one element, and returns
+        # the wrong primitive (docs/native.md). The plan cache does its work.
         self.check(
             "dnnl_set_primitive_cache_capacity", self.lib.dnnl_set_primitive_cache_capacity(0)
         )
@@ -60,14 +59,15 @@ class Engine:
         """Raise OneDNNError unless ``status`` is success."""
         if status:
             name = self._statuses.get(status, f"status {status}")
-            kind = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
-            raise kind(function, name, detail)
+            exception = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
+            raise exception(function, name, detail)
 
-    def _create(self, kind: str, function: str, *arguments: Any, destroy: str) -> Handle:
-        made = self.ffi.new(kind)
-        self.check(function, getattr(self.lib, function)(made, *arguments))
+    def _create(self, c_type: str, function: str, *arguments: Any, destroy: str) -> Handle:
+        """Call a function that creates an object of a C type into its first argument."""
+        pointer = self.ffi.new(c_type)
+        self.check(function, getattr(self.lib, function)(pointer, *arguments))
         keep = getattr(self, "handle", None)
-        return self.ffi.gc(made[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
+        return self.ffi.gc(pointer[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
 
     def stream(self) -> Handle:
         flags = self.lib.dnnl_stream_default_flags
@@ -100,23 +100,23 @@ class Engine:
         )
 
     def _attributes_of(self, fpmath_mode: str) -> Handle:
-        made = self._create(
+        attributes = self._create(
             "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
         )
         # The library's own scratchpad ties a primitive to the thread that created it.
         self.check(
             "dnnl_primitive_attr_set_scratchpad_mode",
             self.lib.dnnl_primitive_attr_set_scratchpad_mode(
-                made, self.lib.dnnl_scratchpad_mode_user
+                attributes, self.lib.dnnl_scratchpad_mode_user
             ),
         )
         if fpmath_mode != "strict":
             mode = getattr(self.lib, f"dnnl_fpmath_mode_{fpmath_mode}")
             self.check(
                 "dnnl_primitive_attr_set_fpmath_mode",
-                self.lib.dnnl_primitive_attr_set_fpmath_mode(made, mode),
+                self.lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
             )
-        return made
+        return attributes
 
     def attributes(self, fpmath_mode: str) -> Handle:
         """Primitive attributes: a scratchpad of the caller's, and a floating-point mode."""
@@ -143,7 +143,7 @@ class Engine:
         )
 
     def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:
-        """Primitive descriptor of a reorder, which may add to what the target holds."""
+        """Primitive descriptor of a reorder, which may add to the target's content."""
         return self._create(
             "dnnl_primitive_desc_t *",
             "dnnl_reorder_primitive_desc_create",
@@ -157,7 +157,7 @@ class Engine:
 
     def _adding(self) -> Handle:
         if "adding" not in self._attributes:
-            made = self._attributes_of("strict")
+            attributes = self._attributes_of("strict")
             post_ops = self._create("dnnl_post_ops_t *", "dnnl_post_ops_create", destroy="post_ops")
             self.check(
                 "dnnl_post_ops_append_sum",
@@ -165,9 +165,9 @@ class Engine:
             )
             self.check(
                 "dnnl_primitive_attr_set_post_ops",
-                self.lib.dnnl_primitive_attr_set_post_ops(made, post_ops),
+                self.lib.dnnl_primitive_attr_set_post_ops(attributes, post_ops),
             )
-            self._attributes["adding"] = made
+            self._attributes["adding"] = attributes
         return self._attributes["adding"]
 
     def next_implementation(self, primitive_desc: Handle) -> bool:
@@ -198,7 +198,7 @@ class Engine:
         return self.lib.dnnl_primitive_desc_query_md(primitive_desc, what, 0)
 
     def clone_desc(self, desc: Handle) -> Handle:
-        """A memory descriptor of its own, independent of what lent ``desc``."""
+        """Copy of a memory descriptor that outlives the primitive descriptor behind ``desc``."""
         return self._create(
             "dnnl_memory_desc_t *", "dnnl_memory_desc_clone", desc, destroy="memory_desc"
         )

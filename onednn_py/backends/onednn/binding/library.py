@@ -82,7 +82,7 @@ class Library:
         return ".".join(map(str, self.version))
 
     def exports(self, function: str) -> bool:
-        """Whether the library has a function, one that ``cdefs/`` need not declare."""
+        """Whether the library has a function, declared in ``cdefs/`` or not."""
         return hasattr(ctypes.CDLL(self.path), function)
 
 

@@ -93,7 +93,7 @@ class OpenMP:
         Parameters
         ----------
         wanted : int or None
-            None for the number that the thread had before one was applied.
+            None for the number that the thread had before any was applied.
         """
         applied = _applied
         number: int = self._get()
@@ -117,7 +117,7 @@ class OpenMP:
 
 
 def find_openmp(opened: Library) -> OpenMP | None:
-    """Return the OpenMP runtime that a library is bound to, None if it cannot be told."""
+    """Return the OpenMP runtime that a library is bound to, None if that cannot be found out."""
     controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
     try:
         functions: Any = opened.lib

@@ -1,4 +1,4 @@
-"""The library in use and what belongs to it: engine, threads, forked children.
+"""The engine of the library in use, its threads, and forked children.
 
 GNU OpenMP deadlocks in a forked child that enters a parallel region after its parent
 used one. A child therefore computes on one thread, with primitives of its own: those

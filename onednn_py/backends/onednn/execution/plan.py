@@ -79,7 +79,9 @@ class OneDNNPlan(Plan):
         self.engine = engine
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
-        self._prepared = [one for one in candidates if one.formulation.needs_preparation]
+        self._prepared = [
+            candidate for candidate in candidates if candidate.formulation.needs_preparation
+        ]
         self.needs_arrays = bool(self.casts or self._prepared)
         # Bound methods, which a call finds without the class.
         self.run = self.program.run  # type: ignore[method-assign]
@@ -92,7 +94,9 @@ class OneDNNPlan(Plan):
     @cached_property
     def whole(self) -> OneDNNPlan:
         """The same in one chunk."""
-        return OneDNNPlan(self.engine, *(one.whole or one for one in self.candidates))
+        return OneDNNPlan(
+            self.engine, *(candidate.whole or candidate for candidate in self.candidates)
+        )
 
     def splits(self, operand: str) -> bool:
         """Whether chunks read or write parts of an operand of their own."""
@@ -174,10 +178,10 @@ class OneDNNPlan(Plan):
 
     def program_without(self, step: Step) -> Program:
         """Return the program without an input's reorder; made once."""
-        made = self._without.get(step.name)
-        if made is None:
-            made = self._without.setdefault(step.name, self.program.without(step))
-        return made
+        program = self._without.get(step.name)
+        if program is None:
+            program = self._without.setdefault(step.name, self.program.without(step))
+        return program
 
     def pack(self, name: str, array: Array) -> PackedInput | None:
         """Return an input, given by its canonical view, in the layout of the primitives.

@@ -56,7 +56,7 @@ class Machine:
         return f"oneDNN {self.version} ({self.hash[:7]}) on {self.cpu_isa}, {counted}"
 
     def difference(self, here: Machine) -> str:
-        """Return the first reason why what was measured here counts nothing on ``here``."""
+        """Return the first reason why this machine's entries do not count on ``here``."""
         if self.version != here.version:
             return f"oneDNN {self.version} instead of {here.version}"
         if self.hash != here.hash:
@@ -78,7 +78,7 @@ class Entry:
         As JSON can hold it: names to texts, finite numbers, booleans, None, or lists and
         mappings of them. Not to be changed.
     microseconds, heuristic_microseconds : float
-        Measured time of this choice, and of the one that would be taken unmeasured.
+        Measured times of this choice and of the heuristic choice.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _is_number(value: object) -> bool:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return a copy of a part of a choice made of dict, list and scalars only."""
+    """Return a copy of a part of a choice that consists of dict, list and scalars only."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -53,7 +53,7 @@ class Contents(NamedTuple):
 
 
 def read(path: Path) -> Contents:
-    """Return what a wisdom file holds.
+    """Return the entries of a wisdom file.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def read(path: Path) -> Contents:
 
 
 def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: Entries) -> int:
-    """Write ``entries`` to a file, together with what it holds already; return how many it has.
+    """Merge ``entries`` into a file; return how many entries the file has then.
 
     Where both know a problem, ``entries`` win over the file and the file over ``older``. A
     file that is no wisdom is kept aside under the suffix ``.bak``.
@@ -97,7 +97,7 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
     OSError
         If the file cannot be written.
     """
-    # A link stays a link: what it points to is replaced.
+    # A link stays a link: its target is replaced.
     target = Path(os.path.realpath(path))
     with _locked(target.parent):
         try:
@@ -123,12 +123,12 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has the name {twice!r:.80} twice")
-    return made
+    return found
 
 
 def _contents(machines: list[Any]) -> Contents:
@@ -189,7 +189,7 @@ def _text(entries: Entries) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a whole file or none: readers see the old one or the new one."""
+    """Replace a file as a whole: readers see the old content or the new content."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "x", encoding="utf-8") as file:
@@ -207,7 +207,7 @@ def _replace(path: Path, text: str) -> None:
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other writers of wisdom out of a folder, where the system has such locks.
 
-    Without one, the last of two writers at once wins with all that it knows.
+    Without such a lock, the last of two writers at once replaces what the other wrote.
     """
     if not _HAS_LOCKS:
         yield

@@ -1,4 +1,4 @@
-"""The store: what is known in this process, and what its files add to it.
+"""The store of wisdom in memory; files are merged into it.
 
 Planning asks for entries (`recall`), measuring adds them (`remember`), `save` and `load` keep them
 in files. The default file, where it exists, is read once, when a plan first asks.
@@ -75,7 +75,7 @@ def revision() -> int:
 
 
 def recall(machine: Machine, problem: str) -> Entry | None:
-    """Return what is known about a problem on a machine.
+    """Return the entry of a problem on a machine, None if there is none.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def recall(machine: Machine, problem: str) -> Entry | None:
 
 
 def remember(machine: Machine, problem: str, entry: Entry) -> None:
-    """Keep what was measured, in memory; `save` writes it to a file.
+    """Keep an entry in memory; `save` writes it to a file.
 
     Parameters
     ----------
@@ -144,12 +144,12 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
 
 
 def save(path: str | os.PathLike[str] | None = None) -> Path:
-    """Write what is known to a file, together with what the file holds already.
+    """Write all known entries to a file, together with the entries that the file holds already.
 
     Where both know a problem, the newer measurement wins: this process's own over the
     file's, the file's over what was loaded from it earlier. The file is replaced as a whole,
-    so that a reader never sees half of one, and two processes that save at once both
-    find their entries in it. A file that is no wisdom is kept aside as ``<name>.bak``.
+    so that readers never see half a file, and the entries of two processes that save at once are
+    both in it. A file that is no wisdom file is kept aside as ``<name>.bak``.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def forget(path: str | os.PathLike[str] | None = None) -> None:
 
 
 def _read_default(machine: Machine) -> None:
-    """Read the default file if that was not done, below what is known already.
+    """Read the default file once; entries that are known already win over it.
 
     The revision stays: nobody has been answered before.
     """
@@ -254,7 +254,7 @@ def _name(path: Path) -> str:
 
 
 def _report(path: Path, contents: Contents, here: Machine | None) -> int:
-    """Log what of a file is ignored, and why; return how many entries count here."""
+    """Log which entries of a file are ignored, and why; return how many count on this machine."""
     for reason in contents.ignored:
         _log.warning("wisdom: %s: ignored %s", path, reason)
     if here is None:
