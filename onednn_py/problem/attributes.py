@@ -121,13 +121,14 @@ class _Attribute:
     check : callable
         From the operation, the attribute's name in it, the value and the number of spatial axes
         to the checked value.
-    required : bool
-        Whether the oneDNN Graph documents mark it so.
+    required, documented : bool
+        Whether the oneDNN Graph documents mark it so, and whether they have it at all.
     """
 
     default: Any
     check: Callable[[Operation, str, Any, int], Any]
     required: bool = False
+    documented: bool = True
 
 
 def _per_axis_from(least: int) -> Callable[[Operation, str, Any, int], tuple[int, ...]]:
@@ -169,7 +170,7 @@ ATTRIBUTES = {
     "data_format": _Attribute("NXC", _one_of(*DATA_FORMATS)),
     "weights_format": _Attribute(None, _weights_format),
     "output_padding": _Attribute(0, _per_axis_from(0)),
-    "auto_pad_rule": _Attribute("native", _one_of(*AUTO_PAD_RULES)),
+    "auto_pad_rule": _Attribute("native", _one_of(*AUTO_PAD_RULES), documented=False),
 }
 
 
@@ -180,12 +181,14 @@ def _names(operation: Operation) -> dict[str, str]:
 
 def documented_attributes(operation: Operation) -> tuple[str, ...]:
     """Return the attributes that the documents give an operation, by its names of them."""
-    names = _names(operation)
-    del names["auto_pad_rule"]
+    names = {
+        attribute: name
+        for attribute, name in _names(operation).items()
+        if ATTRIBUTES[attribute].documented
+    }
     if not operation.has_output_padding:
         del names["output_padding"]
-    shape = filter(None, [operation.shape_argument])
-    return (*names.values(), *shape)
+    return (*names.values(), *filter(None, [operation.shape_argument]))
 
 
 def parse_attributes(

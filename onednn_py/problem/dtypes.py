@@ -54,8 +54,8 @@ DATA_TYPES: dict[str, DataType] = {
     row.name: row
     for row in (
         DataType("f32", _F32, 24, -126, _F32),
-        DataType("bf16", np.dtype(ml_dtypes.bfloat16), 8, -126, _F32),
         DataType("f16", np.dtype(np.float16), 11, -14, _F32),
+        DataType("bf16", np.dtype(ml_dtypes.bfloat16), 8, -126, _F32),
         DataType("f64", _F64, 53, -1022, _F64),
     )
 }
@@ -80,8 +80,12 @@ def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
         native = None
     name = _NAMES.get(native) if native is not None else None
     if name is None:
-        raise DTypeError(
-            f"{where}: expected dtype float32, float16, bfloat16 (ml_dtypes.bfloat16) or float64,"
-            f" got {dtype}"
-        )
+        *others, last = map(_spelled, DTYPES.values())
+        raise DTypeError(f"{where}: expected dtype {', '.join(others)} or {last}, got {dtype}")
     return name
+
+
+def _spelled(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's name of a type, and where to find a type that is not NumPy's own."""
+    module = dtype.type.__module__
+    return dtype.name if module == "numpy" else f"{dtype.name} ({module}.{dtype.name})"
