@@ -61,8 +61,8 @@ def info() -> Info:
     -------
     dict
         ``library`` is None, and ``error`` says why, if no oneDNN can be used.
-        ``supports`` says which data types oneDNN computes natively on this CPU, and
-        whether the library has the Graph API. ``rejected`` lists candidates as dicts of
+        ``supports`` says which data types oneDNN computes itself on this CPU, without a cast,
+        and whether the library has the Graph API. ``rejected`` lists candidates as dicts of
         path, source and reason.
 
     Examples

@@ -136,7 +136,7 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
 
 
 def readable(array: Array) -> tuple[Array, tuple[int, ...]]:
-    """Return the array, or a dense native copy where oneDNN cannot take it, and its strides."""
+    """Return the array, or a dense copy where oneDNN cannot take it, and its strides."""
     array = np.asarray(array)
     strides = element_strides(array)
     if strides is None:

@@ -75,10 +75,10 @@ def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
     """
     try:
         # NumPy takes None for float64, which nobody can have meant.
-        native = None if dtype is None else np.dtype(dtype).newbyteorder("=")
+        found = None if dtype is None else np.dtype(dtype).newbyteorder("=")
     except (TypeError, ValueError):
-        native = None
-    name = _NAMES.get(native) if native is not None else None
+        found = None
+    name = _NAMES.get(found) if found is not None else None
     if name is None:
         *others, last = map(_spelled, DTYPES.values())
         raise DTypeError(f"{where}: expected dtype {', '.join(others)} or {last}, got {dtype}")

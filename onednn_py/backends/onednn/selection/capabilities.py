@@ -1,4 +1,4 @@
-"""What a library computes natively on this CPU, found out by asking it for a small problem."""
+"""Which data types a library computes itself on this CPU: it is asked for a small problem."""
 
 from __future__ import annotations
 
