@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.backends.onednn.selection import select as selection
+from onednn_py.backends.onednn.execution import plan as plan_module
 from tests.support.native_programs import TOTALS, Outcome, assert_same_bits, compile_program, run
 from tests.support.primitive_cases import Case, all_cases
 
@@ -83,7 +83,7 @@ def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
 @pytest.fixture(autouse=True)
 def no_preferences(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without the package's preferences, plans use the implementation that native uses."""
-    monkeypatch.setattr(selection, "preferences", lambda problem: iter(()))
+    monkeypatch.setattr(plan_module, "preferences", lambda problem: iter(()))
     onednn_py.cache_clear()
     yield
     onednn_py.cache_clear()

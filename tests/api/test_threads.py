@@ -16,8 +16,9 @@ import threadpoolctl
 
 import onednn_py
 from onednn_py import AttributeValueError, config
-from onednn_py.backends.onednn.binding import openmp, runtime
+from onednn_py.backends.onednn.binding import openmp
 from onednn_py.backends.onednn.binding.library import library
+from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.system import blas_threads, parallel
 from tests.support.forks import needs_fork
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
@@ -78,7 +79,7 @@ class TestOpenMP:
         assert onednn_py.get_num_threads() == before
         convolve()
         assert omp_threads() == before
-        assert not runtime.gives_threads_back()
+        assert not current_engine().openmp.is_applied
 
     def test_a_number_applies_to_every_calling_thread(self) -> None:
         start = on_another_thread(omp_threads)
@@ -378,6 +379,6 @@ def test_a_runtime_with_its_own_limit() -> None:
 
     def work() -> list[int]:
         limited = openmp.OpenMP(LimitedRuntime())
-        return [limited.threads(number) for number in (None, 9, 9, 3, 9, None, None)]
+        return [limited.apply(number) for number in (None, 9, 9, 3, 9, None, None)]
 
     assert on_another_thread(work) == [2, 4, 4, 3, 4, 2, 2]
