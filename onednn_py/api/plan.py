@@ -117,10 +117,6 @@ class Plan(Generic[Result]):
         AttributeValueError
             If a packed tensor belongs to a plan of another layout.
         """
-        result: Result = self._call(tensors, out)
-        return result
-
-    def _call(self, tensors: Sequence[Any], out: Any) -> Any:
         shapes = self._shapes
         if len(tensors) != len(shapes):
             return self._call_any(tensors, out)
@@ -133,19 +129,20 @@ class Plan(Generic[Result]):
                 or tensor.flags.num & _DENSE_ALIGNED != _DENSE_ALIGNED
             ):
                 return self._call_any(tensors, out)
+        arrays: Any = tensors  # for type checkers: none of them is packed
         _, plan, pick = self._current()
         if out is None:
             outs = self._bound.new_results()
-        elif type(out) is ndarray and self._bound.run_into(plan, pick, (*tensors, out)):
-            return out
+        elif type(out) is ndarray and self._bound.run_into(plan, pick, (*arrays, out)):
+            return out  # type: ignore[return-value]
         else:
             outs = self._spec.outs(out)
-            if not self._bound.takes(tensors, outs):
+            if not self._bound.takes(arrays, outs):
                 return self._call_any(tensors, out)
-        self._bound.run(plan, pick, (*tensors, *outs))
-        return self._spec.returned(outs)
+        self._bound.run(plan, pick, (*arrays, *outs))
+        return self._spec.returned(outs)  # type: ignore[no-any-return]
 
-    def _call_any(self, tensors: Sequence[Any], out: Any) -> Any:
+    def _call_any(self, tensors: Sequence[Any], out: Any) -> Result:
         """Compute the result from any arrays of the planned shapes, or raise the error."""
         operation = self._spec.operation
         if len(tensors) != len(self._names):
@@ -164,7 +161,7 @@ class Plan(Generic[Result]):
             self._check(label, tensor, self._spec.inputs[name].shape)
             named[name] = tensor
         results = run(self._spec, named, self._spec.outs(out), self._chosen, execute)
-        return self._spec.returned(results)
+        return self._spec.returned(results)  # type: ignore[no-any-return]
 
     def _check(self, name: str, tensor: Any, shape: tuple[int, ...]) -> None:
         where = f"{self._spec.operation}: {name}"

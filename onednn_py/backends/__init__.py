@@ -1,6 +1,6 @@
 """What computes problems: oneDNN, and NumPy where no oneDNN library can be used.
 
-`BACKENDS` holds them by name, in the order in which ``"auto"`` tries them; `register` adds one.
+`BACKENDS` holds them by name, the first one what ``"auto"`` tries; `register` adds one.
 """
 
 from onednn_py.config import accept_backend

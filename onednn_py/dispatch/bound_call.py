@@ -68,7 +68,10 @@ def settings(
         effort_setting.current(effort),
         fpmath_mode_setting.current(fpmath_mode),
     )
-    return _settings.get(key) or _settings.setdefault(key, Settings(*key))
+    try:
+        return _settings[key]
+    except KeyError:
+        return _settings.setdefault(key, Settings(*key))
 
 
 def run(

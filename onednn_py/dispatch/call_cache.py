@@ -92,21 +92,24 @@ def _tensors(spec: CallSpec, values: Sequence[Any]) -> dict[str, Array]:
 def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
     """Return a key that equal calls share, None where a tensor is no plain array.
 
-    The types of attributes belong to it: True and 1.0 are equal to 1, but they are no strides.
-    Attributes of any type have a key; `_remember` keeps only calls of constant attributes.
+    The types of attributes that are neither int nor str belong to it: True and 1.0 are equal to 1,
+    but they are no strides. Attributes of any type have a key; `_remember` keeps only calls of
+    constant attributes.
     """
     key: list[Any] = [name, fpmath_mode]
-    for value in values[:count]:
-        if type(value) is ndarray:
-            key += value.shape, value.strides, value.dtype, value.flags.num
-        elif value is None:
+    for tensor in values[:count]:
+        if type(tensor) is ndarray:
+            key += tensor.shape, tensor.strides, tensor.dtype, tensor.flags.num
+        elif tensor is None:
             key.append(None)
         else:
             return None
     for value in values[count:]:
         kind = type(value)
-        if kind is tuple or kind is list:
-            # A list has no hash. How many entries there are, the values tell.
+        if kind is int or kind is str or value is None:
+            key.append(value)
+        elif kind is tuple or kind is list:
+            # A list has no hash. How many entries it has, the values tell.
             key += kind, tuple(value), *map(type, value)
         else:
             key += kind, value

@@ -28,6 +28,8 @@ NO_IMPLEMENTATION = "oneDNN has no implementation"
 _warned_lock = threading.Lock()
 _warned = False
 
+_FIRST = next(iter(BACKENDS.values()))
+
 plan_cache: PlanCache[Plan] = PlanCache()
 
 
@@ -37,7 +39,7 @@ def prepared_backend(name: str) -> tuple[Backend, Hashable]:
     Parameters
     ----------
     name : str
-        ``"auto"`` is the first backend that can be used here.
+        ``"auto"`` is the first backend, or NumPy where that cannot be used.
 
     Raises
     ------
@@ -45,18 +47,15 @@ def prepared_backend(name: str) -> tuple[Backend, Hashable]:
         If the backend that is named, or the library that ``ONEDNN_PY_LIBRARY`` names, cannot be
         used.
     """
-    if name != "auto":
-        backend = BACKENDS[name]
+    backend = _FIRST if name == "auto" else BACKENDS[name]
+    try:
         return backend, backend.prepare()
-    for backend in BACKENDS.values():
-        try:
-            return backend, backend.prepare()
-        except LibraryNotFoundError as error:
-            # A library that the user names is never replaced by something else.
-            if explicit_library() is not None:
-                raise
-            _warn_once(error)
-    raise AssertionError("the last backend can be used everywhere")
+    except LibraryNotFoundError as error:
+        # A library that the user names is never replaced by something else.
+        if name != "auto" or explicit_library() is not None:
+            raise
+        _warn_once(error)
+    return FALLBACK, FALLBACK.prepare()
 
 
 def plan_call(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,12 +137,18 @@ class CallSpec:
             return list(out)
         return [out] + [None] * (len(labels) - 1)
 
-    def returned(self, results: Sequence[Array]) -> Any:
-        """Return the function's value: the result, a tuple of results, or `Gradients`."""
+    @cached_property
+    def returned(self) -> Callable[[Sequence[Array]], Any]:
+        """What makes the function's value of the results: one, a tuple, or `Gradients`."""
         if self.is_joint:
-            found = dict(zip(self.results, results, strict=True))
-            return Gradients(*(found.get(name) for name in Gradients._fields))
-        return results[0] if len(self.results) == 1 else tuple(results)
+            return self._gradients
+        return itemgetter(0) if len(self.results) == 1 else tuple
+
+    def _gradients(self, results: Sequence[Array]) -> Gradients:
+        found = iter(results)
+        return Gradients(
+            *[next(found) if name in self.results else None for name in Gradients._fields]
+        )
 
     @staticmethod
     def label(name: str) -> str:

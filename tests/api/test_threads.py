@@ -16,7 +16,7 @@ import threadpoolctl
 
 import onednn_py
 from onednn_py import AttributeValueError, config
-from onednn_py.backends.onednn.binding import openmp
+from onednn_py.backends.onednn.binding import openmp, runtime
 from onednn_py.backends.onednn.binding.library import library
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.system import blas_threads, parallel
@@ -361,6 +361,8 @@ with onednn_py.num_threads(4):
 @needs_onednn
 def test_a_library_without_threads_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library(), "_runtime", 1)
+    monkeypatch.setattr(runtime, "_openmp", None)
+    monkeypatch.setattr(runtime, "_openmp_of", None)
     onednn_py.set_num_threads(3)
     assert onednn_py.get_num_threads() == 1
 

@@ -55,13 +55,12 @@ def apply_threads(opened: Library) -> int:
     child gets 1, on the runtime that libdnnl itself is bound to.
     """
     global _openmp, _openmp_of
-    if not opened.uses_openmp:
-        return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
     if _openmp_of is not opened:
-        _openmp, _openmp_of = find_openmp(opened), opened
-    if _openmp is None:
-        return os.cpu_count() or 1
-    return _openmp.apply(1 if _generation else wanted_threads())
+        _openmp = find_openmp(opened) if opened.uses_openmp else None
+        _openmp_of = opened
+    if _openmp is not None:
+        return _openmp.apply(1 if _generation else wanted_threads())
+    return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
 
 
 def reset_threads() -> None:
