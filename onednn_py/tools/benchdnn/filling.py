@@ -17,11 +17,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.dtypes import DATA_TYPES
+from onednn_py.problem.dtypes import DATA_TYPES, DTYPES
 
 from .case import Case
 
-__all__ = ["density", "fill_integers", "fill_normal", "largest"]
+__all__ = [
+    "LARGEST",
+    "density",
+    "fill_integers",
+    "fill_normal",
+    "integers",
+    "largest",
+    "safe_share",
+]
 
 Array = npt.NDArray[Any]
 
@@ -49,10 +57,13 @@ def density(case: Case, role: str) -> float:
     """
     if role != ("src" if case.is_forward else "dst"):
         return 1.0
-    safe_terms: int = 2 ** DATA_TYPES[case.dtype].digits // (
-        largest(case, "src") * largest(case, "weights")
-    )
-    return min(1.0, safe_terms / max(case.terms, 1))
+    return safe_share(case.dtype, case.terms, largest(case, "src") * largest(case, "weights"))
+
+
+def safe_share(dtype: str, terms: int, largest_product: int) -> float:
+    """Return the share of nonzero products with which the data type holds a sum exactly."""
+    safe_terms: int = 2 ** DATA_TYPES[dtype].digits // largest_product
+    return min(1.0, safe_terms / max(terms, 1))
 
 
 def fill_integers(case: Case, seed: int = 0) -> tuple[Array, ...]:
@@ -61,7 +72,10 @@ def fill_integers(case: Case, seed: int = 0) -> tuple[Array, ...]:
     The arrays depend on case and seed alone.
     """
     rng = _generator(case, seed)
-    return tuple(_integers(rng, case, role) for role in case.input_roles)
+    return tuple(
+        integers(rng, case.shape(role), case.dtype, largest(case, role), density(case, role))
+        for role in case.input_roles
+    )
 
 
 def fill_normal(case: Case, seed: int = 0) -> tuple[Array, ...]:
@@ -78,10 +92,12 @@ def _generator(case: Case, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(unnamed.options.encode())])
 
 
-def _integers(rng: np.random.Generator, case: Case, role: str) -> Array:
-    shape, limit, share = case.shape(role), largest(case, role), density(case, role)
+def integers(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, limit: int, share: float
+) -> Array:
+    """Return integers from -limit to limit, of which only a share may be nonzero."""
     # A table lookup is faster than converting all elements to the data type.
-    values = np.arange(-limit, limit + 1).astype(case.numpy_dtype)
+    values = np.arange(-limit, limit + 1).astype(DTYPES[dtype])
     indices = rng.integers(0, 2 * limit + 1, prod(shape), dtype=np.uint8)
     if share < 1:
         indices[rng.random(indices.size, np.float32) >= share] = limit

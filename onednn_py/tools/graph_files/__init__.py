@@ -14,7 +14,7 @@ from onednn_py.problem.operations import DOCUMENTED
 
 from .agreement import Comparison
 from .parsing import GraphOperation, LogicalTensor, parse_graph
-from .replay import COMPARABLE, OperationReport, Replay, run_operations
+from .replay import COMPARABLE, OperationReport, Replay, Runner
 from .tensors import given_tensor
 
 __all__ = [
@@ -157,18 +157,17 @@ class Graph:
                 given_shapes[id_] = parse_shape(self.path, f"input {name}", np.asarray(array))
             else:
                 given[id_] = given_tensor(where, array, tensor)
+        names_compared = [compare] if isinstance(compare, str) else compare
         try:
-            return run_operations(
-                self.operations,
-                given,
-                given_shapes,
-                seed=seed,
-                backend=backend,
-                compare=[compare] if isinstance(compare, str) else compare,
-                on_start=on_start,
-            )
+            runner = Runner(self.operations, given, given_shapes, seed, backend, names_compared)
+            reports = []
+            for operation in self.operations:
+                if on_start is not None:
+                    on_start(operation)
+                reports.append(runner.report(operation))
         except GraphFileError as error:
             raise GraphFileError(f"{self.path}: {error}") from None
+        return Replay(tuple(reports), runner.results, runner.inputs)
 
     def _inputs(self) -> Iterator[tuple[GraphOperation, str, LogicalTensor]]:
         """Yield the inputs of all supported operations, with their documented names."""

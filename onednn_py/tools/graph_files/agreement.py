@@ -68,7 +68,9 @@ class Tolerance:
         largest_sum = terms * _largest(first) * _largest(second)
         if "bias" in inputs:
             largest_sum += _largest(inputs["bias"])
-        self.exact = largest_sum <= EXACT_SUM and all(map(_is_integral, inputs.values()))
+        self.exact = largest_sum <= EXACT_SUM and all(
+            np.array_equal(array, np.rint(array)) for array in inputs.values()
+        )
         self._dtype = dtype
         self._smallest = DATA_TYPES[dtype].smallest
         self._sqrt_terms = max(terms, 1) ** 0.5
@@ -112,11 +114,6 @@ class Tolerance:
 
 def _largest(array: Array) -> float:
     return float(np.abs(array).max(initial=0))
-
-
-def _is_integral(array: Array) -> bool:
-    values = array.astype(np.float32)
-    return bool((values == np.rint(values)).all())
 
 
 def _root_mean_square(array: Array) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
@@ -42,7 +42,7 @@ class UnsupportedOperationError(OneDNNPyError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A supported operation: its call, and the tensors of the file that it reads and writes.
+    """A supported operation of a graph file.
 
     Attributes
     ----------
@@ -63,8 +63,9 @@ class Call:
         return self.spec.parts[0].recipe
 
     @property
-    def dtype(self) -> str:
-        return self.recipe.dtype
+    def tensors(self) -> tuple[LogicalTensor, ...]:
+        """The inputs and, last, the result."""
+        return (*self.inputs.values(), self.result)
 
     @property
     def result_role(self) -> str:
@@ -74,25 +75,28 @@ class Call:
     def terms(self) -> int:
         """Products in the longest sum of the result."""
         problem = self.recipe.problem({}).as_convolution()
-        _, outputs, inputs, *kernel = problem.weights.shape
-        minibatch, _, *windows = problem.dst.shape
         if problem.direction is Direction.BACKWARD_WEIGHTS:
+            minibatch, _, *windows = problem.dst.shape
             return minibatch * prod(windows)
-        channels = inputs if problem.direction is Direction.FORWARD else outputs
-        return channels * prod(kernel)
+        _, outputs, inputs, *kernel = problem.weights.shape
+        return (inputs if problem.direction is Direction.FORWARD else outputs) * prod(kernel)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs and, last, of the result, by their documented names."""
-        operation = self.recipe.operation
-        names = {role: name for name, role in operation.tensors.items()}
-        shapes = {names[role]: self.recipe.views[role].shape for role in self.inputs}
+        operation, views = self.recipe.operation, self.spec.inputs
+        shapes = {
+            name: views[role].shape for name, role in operation.tensors.items() if role in views
+        }
         return {**shapes, operation.result: self.recipe.result_shape}
 
     def plan(self, arrays: Mapping[str, Array], backend: str | None) -> Plan:
         """Return the plan, cached or new, that `execute` uses for these arrays, by role."""
-        found = {role: element_strides(array) for role, array in arrays.items()}
-        strides = {role: one for role, one in found.items() if one is not None}
+        strides = {
+            role: found
+            for role, array in arrays.items()
+            if (found := element_strides(array)) is not None
+        }
         return call_plan(self.spec, strides, settings(backend))
 
     def execute(self, arrays: Mapping[str, Array], out: Array | None, backend: str | None) -> Array:
@@ -102,28 +106,19 @@ class Call:
 
     def request(self, arrays: Mapping[str, Array]) -> Request:
         """Return the call as a request to native oneDNN's Graph API, with dense tensors."""
-        name, attributes = self.operation.kind, self.recipe.attributes
-        shape = self.recipe.result_shape
-        tokens: dict[str, Token] = {
-            "kind": NATIVE_KINDS.get(name, name),
-            "strides": attributes.strides,
-            "pads_begin": attributes.pads_begin,
-            "pads_end": attributes.pads_end,
-            "dilations": attributes.dilations,
-            "groups": attributes.groups,
-            "auto_pad": "None" if attributes.auto_pad == "none" else attributes.auto_pad.upper(),
-            "data_format": attributes.data_format,
-            "weights_format": attributes.weights_format,
-            "output": shape,
-        }
-        if any(attributes.output_padding):
-            tokens["output_padding"] = attributes.output_padding
-        if DOCUMENTED[name].shape_argument:
-            is_weights = self.recipe.operation.direction is Direction.BACKWARD_WEIGHTS
-            tokens["weights_shape" if is_weights else "dst_shape"] = shape
+        kind = NATIVE_KINDS.get(self.operation.kind, self.operation.kind)
+        tokens: dict[str, Token] = {"kind": kind, **asdict(self.recipe.attributes)}
+        # Some operations of the Graph API do not know this attribute.
+        if not any(self.recipe.attributes.output_padding):
+            del tokens["output_padding"]
+        auto_pad = self.recipe.attributes.auto_pad
+        tokens["auto_pad"] = "None" if auto_pad == "none" else auto_pad.upper()
+        tokens["output"] = self.recipe.result_shape
+        if shape_argument := DOCUMENTED[kind].shape_argument:
+            tokens[shape_argument] = self.recipe.result_shape
         inputs = tuple(arrays[role] for role in self.inputs)
         tokens |= {f"input{i}": array.shape for i, array in enumerate(inputs)}
-        return Request(tokens, self.dtype, inputs)
+        return Request(tokens, self.spec.dtype, inputs)
 
 
 def call_of(
@@ -155,52 +150,32 @@ def call_of(
         raise UnsupportedOperationError(f"the kind {operation.kind} is none that onednn_py runs")
     if len(operation.outputs) != 1:
         raise GraphFileError(f"outputs: expected 1, got {len(operation.outputs)}")
-    result = operation.outputs[0]
-    tensors = {
-        index: tensor
-        for index, tensor in enumerate(operation.inputs)
-        if not _is_shape_input(operation.kind, index)
-    }
-    for tensor in (*tensors.values(), result):
-        _check_dtype(tensor)
-    inputs: list[Any] = [None] * len(operation.inputs)
-    for index, tensor in tensors.items():
-        inputs[index] = _spec(tensor, specs)
+    (result,) = operation.outputs
+    shape_index = len(documented.tensors) if documented.shape_argument else -1
+    tensors = [tensor for i, tensor in enumerate(operation.inputs) if i != shape_index]
+    for tensor in (*tensors, result):
+        if tensor.dtype not in FILE_DTYPES:
+            raise UnsupportedOperationError(
+                f"tensor {tensor.id} is {tensor.dtype}; supported are {', '.join(FILE_DTYPES)}"
+            )
+    inputs: list[Any] = [_spec(tensor, specs) for tensor in tensors]
     attributes = _attributes(operation)
     if documented.shape_argument:
-        for index, tensor in enumerate(operation.inputs):
-            if index not in tensors:
-                inputs[index] = given_shapes.get(tensor.id)
+        if len(inputs) < len(operation.inputs):
+            inputs.insert(shape_index, given_shapes.get(operation.inputs[shape_index].id))
         # A file does not hold the values of an input, but it holds the result's shape.
         attributes.setdefault(documented.shape_argument, result.shape)
     _, arguments = bind(operation.kind, inputs, attributes)
     spec = call_spec(documented.name, arguments)
-    checked = spec.parts[0].recipe
-    if result.shape not in (None, checked.result_shape):
+    (view,) = spec.results.values()
+    if result.shape not in (None, view.shape):
         raise ShapeError(
             f"outputs[0]: the file gives it the shape {result.shape}, inputs and attributes"
-            f" give {checked.result_shape}"
+            f" give {view.shape}"
         )
-    if DTYPES[result.dtype] != DTYPES[checked.dtype]:
-        raise DTypeError(f"outputs[0]: is {result.dtype}, but the inputs are {checked.dtype}")
-    roles = checked.operation.tensors
-    by_role = {
-        roles[documented.documented_inputs[index]]: tensor for index, tensor in tensors.items()
-    }
-    return Call(operation, spec, by_role, result)
-
-
-def _is_shape_input(name: str, index: int) -> bool:
-    """Whether an input of an operation is a shape, such as dst_shape, and not a tensor."""
-    names = DOCUMENTED[name].documented_inputs
-    return index < len(names) and names[index] == DOCUMENTED[name].shape_argument
-
-
-def _check_dtype(tensor: LogicalTensor) -> None:
-    if tensor.dtype not in FILE_DTYPES:
-        raise UnsupportedOperationError(
-            f"tensor {tensor.id} is {tensor.dtype}; supported are {', '.join(FILE_DTYPES)}"
-        )
+    if result.dtype != spec.dtype:
+        raise DTypeError(f"outputs[0]: is {result.dtype}, but the inputs are {spec.dtype}")
+    return Call(operation, spec, dict(zip(spec.inputs, tensors, strict=True)), result)
 
 
 def _spec(tensor: LogicalTensor, specs: Mapping[int, TensorSpec]) -> TensorSpec:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -221,11 +222,9 @@ def _abridged(value: Any) -> str:
 
 
 def _refuse_duplicates(where: str, noun: str, ids: Iterable[int]) -> None:
-    seen: set[int] = set()
-    for id_ in ids:
-        if id_ in seen:
+    for id_, count in Counter(ids).items():
+        if count > 1:
             raise GraphFileError(f"{where}: {noun} {id_} is there twice")
-        seen.add(id_)
 
 
 def _topological(where: str, operations: list[GraphOperation]) -> tuple[GraphOperation, ...]:

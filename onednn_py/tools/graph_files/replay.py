@@ -15,6 +15,7 @@ import numpy.typing as npt
 from onednn_py.errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from onednn_py.problem.arrays import TensorSpec
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.tools.benchdnn.filling import integers
 from onednn_py.tools.native_programs import (
     ComparisonUnavailableError,
     known_defect,
@@ -25,16 +26,13 @@ from onednn_py.tools.native_programs import (
 from .agreement import Comparison, Tolerance
 from .calls import Call, UnsupportedOperationError, call_of
 from .parsing import GraphOperation, LogicalTensor
-from .tensors import Filling, allocate, check_memory, fillings
+from .tensors import allocate, check_memory, fillings
 
-__all__ = ["COMPARABLE", "OperationReport", "Replay", "run_operations"]
+__all__ = ["COMPARABLE", "OperationReport", "Replay", "Runner"]
 
 Array = npt.NDArray[Any]
 
 COMPARABLE = ("numpy", "native", "auto")
-
-# Seconds for one operation of the native program.
-NATIVE_TIMEOUT = 120.0
 
 # The timing of an operation ends at the first of these limits.
 MOST_EXECUTIONS = 5
@@ -100,39 +98,6 @@ class Replay:
         return "ok" in statuses and not statuses & {"failed", "differs"}
 
 
-def run_operations(
-    operations: Sequence[GraphOperation],
-    given: Mapping[int, Array],
-    given_shapes: Mapping[int, tuple[int, ...]],
-    *,
-    seed: int,
-    backend: str | None,
-    compare: Sequence[str],
-    on_start: Callable[[GraphOperation], None] | None = None,
-) -> Replay:
-    """Run operations in their order, as `Graph.run` documents.
-
-    Parameters
-    ----------
-    operations : sequence of GraphOperation
-    given : mapping of int to ndarray
-        Tensors by id; they take precedence over results of operations.
-    given_shapes : mapping of int to tuple of int
-        Values of inputs that are shapes, by id.
-    seed, backend, compare, on_start
-        As of `Graph.run`.
-    """
-    references = _references(compare)
-    calls = _checked_calls(operations, given, given_shapes)
-    run = _Run(calls, dict(given), seed, backend, references)
-    reports = []
-    for operation in operations:
-        if on_start is not None:
-            on_start(operation)
-        reports.append(run.report(operation))
-    return Replay(tuple(reports), run.results, run.inputs)
-
-
 def _references(compare: Sequence[str]) -> dict[str, Reference]:
     for name in compare:
         if name not in COMPARABLE:
@@ -157,36 +122,12 @@ def _run_native(program: Path, call: Call, arrays: Mapping[str, Array]) -> Array
     if defect:
         return f"known defect, {defect}"
     try:
-        (outcome,) = run_program(program, [call.request(arrays)], NATIVE_TIMEOUT)
+        (outcome,) = run_program(program, [call.request(arrays)])
     except ComparisonUnavailableError as error:
         return str(error)
     if outcome.status != "success":
         return f"{outcome.status} {outcome.detail}".strip()
     return outcome.arrays[0]
-
-
-def _checked_calls(
-    operations: Sequence[GraphOperation],
-    given: Mapping[int, Array],
-    given_shapes: Mapping[int, tuple[int, ...]],
-) -> dict[int, Call | OneDNNPyError]:
-    """Return, by operation id, the call or the error that its check raised."""
-    specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in given.items()}
-    calls: dict[int, Call | OneDNNPyError] = {}
-    tensors: dict[int, tuple[LogicalTensor, tuple[int, ...]]] = {}
-    for operation in operations:
-        try:
-            call = call_of(operation, specs, given_shapes)
-        except OneDNNPyError as error:
-            calls[operation.id] = error
-            continue
-        calls[operation.id] = call
-        for role, tensor in (*call.inputs.items(), (call.result_role, call.result)):
-            shape = call.recipe.views[role].shape
-            specs.setdefault(tensor.id, TensorSpec(shape, DTYPES[call.dtype]))
-            tensors.setdefault(tensor.id, (tensor, shape))
-    check_memory(tensors)
-    return calls
 
 
 def _milliseconds(execute: Callable[[], object]) -> float:
@@ -199,31 +140,59 @@ def _milliseconds(execute: Callable[[], object]) -> float:
     return 1000 * min(times)
 
 
-class _Run:
-    """A pass over the operations, with the arrays that exist so far."""
+class Runner:
+    """Runs operations, as `Graph.run` documents, and keeps the arrays that exist so far.
+
+    Parameters
+    ----------
+    operations : sequence of GraphOperation
+        In topological order.
+    given : mapping of int to ndarray
+        Tensors by id; they take precedence over results of operations.
+    given_shapes : mapping of int to tuple of int
+        Values of inputs that are shapes, by id.
+    seed, backend, compare
+        As of `Graph.run`.
+    """
 
     def __init__(
         self,
-        calls: Mapping[int, Call | OneDNNPyError],
-        given: dict[int, Array],
+        operations: Sequence[GraphOperation],
+        given: Mapping[int, Array],
+        given_shapes: Mapping[int, tuple[int, ...]],
         seed: int,
         backend: str | None,
-        references: Mapping[str, Reference],
+        compare: Sequence[str],
     ) -> None:
-        self.inputs = given
+        self.inputs = dict(given)
         self.results: dict[int, Array] = {}
-        self._given = frozenset(given)
-        self._calls = calls
+        self._given = given
         self._seed = seed
         self._backend = backend
-        self._references = references
-        self._fillings: dict[int, Filling] = {}
+        self._references = _references(compare)
+        # Calls by operation id, or the errors that their checks raised.
+        self._calls: dict[int, Call | OneDNNPyError] = {}
+        # The largest magnitude and the share of nonzeros of random tensors, by their ids.
+        self._fillings: dict[int, tuple[int, float]] = {}
         # The operations that failed to compute a result, by its tensor id.
         self._not_computed: dict[int, GraphOperation] = {}
-        for call in calls.values():
-            if isinstance(call, Call):
-                for id_, filling in fillings(call).items():
-                    self._fillings[id_] = filling | self._fillings.get(id_, filling)
+        specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in given.items()}
+        tensors: dict[int, LogicalTensor] = {}
+        for operation in operations:
+            try:
+                call = call_of(operation, specs, given_shapes)
+            except OneDNNPyError as error:
+                self._calls[operation.id] = error
+                continue
+            self._calls[operation.id] = call
+            for tensor, shape in zip(call.tensors, call.shapes.values(), strict=True):
+                specs.setdefault(tensor.id, TensorSpec(shape, DTYPES[tensor.dtype]))
+                tensors.setdefault(tensor.id, tensor)
+            for id_, (limit, share) in fillings(call).items():
+                # A tensor that two operations read gets what is safe for both.
+                other_limit, other_share = self._fillings.get(id_, (limit, share))
+                self._fillings[id_] = min(limit, other_limit), min(share, other_share)
+        check_memory((tensor, specs[id_].shape) for id_, tensor in tensors.items())
 
     def report(self, operation: GraphOperation) -> OperationReport:
         """Run an operation; its errors become its report, but a missing library is raised."""
@@ -253,13 +222,12 @@ class _Run:
         milliseconds = _milliseconds(lambda: call.execute(arrays, out, self._backend))
         comparisons = self._comparisons(call, arrays, out, plan.backend)
         self.results[call.result.id] = out
-        notes += [f"{c.other}: {c.detail}" for c in comparisons if c.detail]
         return OperationReport(
             call.operation,
             "differs" if any(c.status == "differs" for c in comparisons) else "ok",
-            tuple(notes),
+            (*notes, *(f"{c.other}: {c.detail}" for c in comparisons if c.detail)),
             call.shapes,
-            call.dtype,
+            call.spec.dtype,
             plan.backend,
             plan.implementation,
             milliseconds,
@@ -271,9 +239,10 @@ class _Run:
         for arrays in (self.inputs, self.results):
             if tensor.id in arrays:
                 return arrays[tensor.id]
-        array = allocate(tensor, call.recipe.views[role].shape)
+        array = allocate(tensor, call.spec.inputs[role].shape)
         # A seed of its own: a tensor must not depend on which others are given.
-        self._fillings[tensor.id].fill(array, np.random.default_rng([self._seed, tensor.id]))
+        rng = np.random.default_rng([self._seed, tensor.id])
+        array[...] = integers(rng, array.shape, call.spec.dtype, *self._fillings[tensor.id])
         self.inputs[tensor.id] = array
         return array
 
@@ -282,7 +251,7 @@ class _Run:
     ) -> tuple[Comparison, ...]:
         if not self._references:
             return ()
-        tolerance = Tolerance(call.dtype, arrays, call.terms)
+        tolerance = Tolerance(call.spec.dtype, arrays, call.terms)
         comparisons = []
         for name, compute in self._references.items():
             theirs = "it computed the result itself" if name == backend else compute(call, arrays)

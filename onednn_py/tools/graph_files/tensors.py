@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from math import isqrt, prod
 from typing import Any
 
@@ -14,12 +13,13 @@ import numpy.typing as npt
 from onednn_py.errors import DTypeError, GraphFileError, ShapeError
 from onednn_py.problem.arrays import overlaps
 from onednn_py.problem.dtypes import DATA_TYPES, DTYPES
-from onednn_py.tools.benchdnn.filling import LARGEST
+from onednn_py.problem.problem import TensorLayout
+from onednn_py.tools.benchdnn.filling import LARGEST, safe_share
 
 from .calls import FILE_DTYPES, Call
 from .parsing import LogicalTensor
 
-__all__ = ["EXACT_SUM", "Filling", "allocate", "check_memory", "fillings", "given_tensor"]
+__all__ = ["EXACT_SUM", "allocate", "check_memory", "fillings", "given_tensor"]
 
 Array = npt.NDArray[Any]
 
@@ -30,48 +30,19 @@ EXACT_SUM = 2 ** DATA_TYPES["f32"].digits
 WORKING_COPIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """Small, sparse, random integers, like those of benchdnn's cases.
+def fillings(call: Call) -> dict[int, tuple[int, float]]:
+    """Return the largest magnitude and the share of nonzeros of each input, by tensor id.
 
-    Attributes
-    ----------
-    limit : int
-        Largest magnitude.
-    density : float
-        Fraction of the elements that may be other than zero.
+    float32 holds every sum of products of such integers exactly. As in benchdnn, one of the two
+    factors is so sparse that the tensors' own type holds most of the sums exactly, too.
     """
-
-    limit: int
-    density: float
-
-    def __or__(self, other: Filling) -> Filling:
-        """Return the stricter of both, for a tensor that two operations read."""
-        return Filling(min(self.limit, other.limit), min(self.density, other.density))
-
-    def fill(self, array: Array, rng: np.random.Generator) -> None:
-        values = rng.integers(-self.limit, self.limit + 1, array.shape, dtype=np.int8)
-        if self.density < 1:
-            values[rng.random(array.shape, np.float32) >= self.density] = 0
-        array[...] = values.astype(array.dtype)
-
-
-def fillings(call: Call) -> dict[int, Filling]:
-    """Return the filling of each input of a call, by tensor id.
-
-    float32 holds every sum of products exactly. As in benchdnn, one of the two factors is so
-    sparse that the tensors' own type holds most of the sums exactly, too.
-    """
-    limits = {
-        role: min(LARGEST[role][call.dtype], isqrt(EXACT_SUM // max(call.terms, 1)) or 1)
-        for role in call.inputs
-    }
-    factors = [role for role in call.inputs if role != "bias"]
-    safe_terms = 2 ** DATA_TYPES[call.dtype].digits // prod(limits[role] for role in factors)
+    exact = isqrt(EXACT_SUM // max(call.terms, 1)) or 1
+    limits = {role: min(LARGEST[role][call.spec.dtype], exact) for role in call.inputs}
+    factors = prod(limit for role, limit in limits.items() if role != "bias")
+    share = safe_share(call.spec.dtype, call.terms, factors)
     sparse = "src" if call.result_role == "dst" else "dst"
-    density = min(1.0, max(safe_terms, 1) / max(call.terms, 1))
     return {
-        tensor.id: Filling(limits[role], density if role == sparse else 1.0)
+        tensor.id: (limits[role], share if role == sparse else 1.0)
         for role, tensor in call.inputs.items()
     }
 
@@ -87,7 +58,7 @@ def allocate(tensor: LogicalTensor, shape: tuple[int, ...]) -> Array:
     dtype = DTYPES[tensor.dtype]
     if tensor.strides is None or 0 in shape:
         return np.zeros(shape, dtype)
-    buffer = np.zeros(_reach(shape, tensor.strides), dtype)
+    buffer = np.zeros(_extent(tensor, shape), dtype)
     strides = tuple(stride * dtype.itemsize for stride in tensor.strides)
     array: Array = np.ndarray(shape, dtype, buffer.view(np.uint8), strides=strides)
     if overlaps(array):
@@ -97,12 +68,12 @@ def allocate(tensor: LogicalTensor, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def check_memory(tensors: Mapping[int, tuple[LogicalTensor, tuple[int, ...]]]) -> None:
-    """Raise a GraphFileError if this machine's memory cannot hold the tensors."""
+def check_memory(tensors: Iterable[tuple[LogicalTensor, tuple[int, ...]]]) -> None:
+    """Raise a GraphFileError if this machine's memory cannot hold tensors of these shapes."""
     available = _physical_memory()
     sizes = {
-        id_: _reach(shape, tensor.strides) * DTYPES[tensor.dtype].itemsize
-        for id_, (tensor, shape) in tensors.items()
+        tensor.id: _extent(tensor, shape) * DTYPES[tensor.dtype].itemsize
+        for tensor, shape in tensors
     }
     needed = WORKING_COPIES * sum(sizes.values())
     if needed > available:
@@ -113,11 +84,9 @@ def check_memory(tensors: Mapping[int, tuple[LogicalTensor, tuple[int, ...]]]) -
         )
 
 
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> int:
+def _extent(tensor: LogicalTensor, shape: tuple[int, ...]) -> int:
     """Return the number of elements from the first to the last, gaps included."""
-    if strides is None or 0 in shape:
-        return prod(shape)
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return prod(shape) if tensor.strides is None else TensorLayout(shape, tensor.strides).extent
 
 
 def _physical_memory() -> int:
