@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
-import json
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,13 @@ from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
 from onednn_py.tools.extras import require
 
-from .outputs import picture
+from .outputs import picture, write_json
 from .problems import natural
+from .screen import Screen
 
 __all__ = ["add_parser", "run"]
 
 DEFAULT_EPOCHS = 30
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """The output of ``--json``. Accuracies are fractions; times are seconds."""
-
-    dtype: str
-    seed: int
-    library: str | None
-    version: str | None
-    cpu_isa: str | None
-    implementations: list[training.Implementation]
-    epochs: list[training.Epoch]
-    test_accuracy: float
-    seconds_per_epoch: dict[str, float] | None
-    seconds: float
 
 
 def add_parser(commands: Any) -> None:
@@ -92,11 +76,10 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
-    console = require("rich.console", "rich", "demo").Console(stderr=arguments.json)
+    screen = Screen(sys.stderr if arguments.json else sys.stdout, requires_rich=True)
     if arguments.plot is not None:
         # A missing package is reported before the training, not after it.
         require("matplotlib", "matplotlib", "demo")
-    say = functools.partial(console.print, markup=False, highlight=False, soft_wrap=True)
     digits = training.load_digits()
     network = Network(DTYPES[arguments.dtype], arguments.seed)
     # A call takes a tenth of a millisecond, too little to share among threads; where two thread
@@ -104,72 +87,65 @@ def run(arguments: argparse.Namespace) -> int:
     backend: Any = backend_setting.current(arguments.backend)
     with onednn_py.num_threads(1), onednn_py.use_backend(backend):
         implementations = training.implementations(network)
-        epochs = _train(network, digits, arguments, console, say)
+        epochs = _train(network, digits, arguments, screen)
         seconds_per_epoch = None
-        if any(row.backend == "onednn" for row in implementations):
+        if any(row["backend"] == "onednn" for row in implementations):
             seconds_per_epoch = training.seconds_per_epoch(network, digits, ("numpy", "onednn"))
     facts = onednn_py.info()
-    result = Result(
-        dtype=arguments.dtype,
-        seed=arguments.seed,
-        library=facts["library"],
-        version=facts["version"],
-        cpu_isa=facts["cpu_isa"],
-        implementations=implementations,
-        epochs=epochs,
-        test_accuracy=epochs[-1].test_accuracy,
-        seconds_per_epoch=seconds_per_epoch,
-        seconds=time.perf_counter() - start,
-    )
+    # Accuracies are fractions; times are in seconds.
+    result = {
+        "dtype": arguments.dtype,
+        "seed": arguments.seed,
+        **{name: facts[name] for name in ("library", "version", "cpu_isa")},
+        "implementations": implementations,
+        "epochs": [dataclasses.asdict(epoch) for epoch in epochs],
+        "test_accuracy": epochs[-1].test_accuracy,
+        "seconds_per_epoch": seconds_per_epoch,
+        "seconds": time.perf_counter() - start,
+    }
     for line in _report(result):
-        say(line)
+        screen.say(line)
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(result), indent=2))
+        write_json("-", result)
     if arguments.plot is not None:
         filters = network.parameters[f"{CONVOLUTIONS[0].name} weights"]
         try:
             save_figure(arguments.plot, epochs, filters, _verdict(result))
         except OSError as error:
             raise onednn_py.OneDNNPyError(f"--plot: {error}") from None
-        say(f"the curves and the filters are in {arguments.plot}")
+        screen.say(f"the curves and the filters are in {arguments.plot}")
     return 0
 
 
 def _train(
-    network: Network,
-    digits: training.Digits,
-    arguments: argparse.Namespace,
-    console: Any,
-    say: Callable[[str], None],
+    network: Network, digits: training.Digits, arguments: argparse.Namespace, screen: Screen
 ) -> list[training.Epoch]:
-    say(f"{len(digits.train_labels)} images to learn from, {len(digits.test_labels)} to test on")
-    epochs, seed = arguments.epochs, arguments.seed
+    screen.say(
+        f"{len(digits.train_labels)} images to learn from, {len(digits.test_labels)} to test on"
+    )
+    epochs = training.train(network, digits, arguments.epochs, arguments.seed)
     finished = []
-    with require("rich.progress", "rich", "demo").Progress(
-        console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("training", total=epochs * digits.batches)
-        advance = functools.partial(progress.advance, task)
-        for epoch in training.train(network, digits, epochs, seed, advance):
-            finished.append(epoch)
-            say(
-                f"epoch {epoch.epoch:{len(str(epochs))}}/{epochs}: "
-                f"loss {epoch.loss:.4f}, accuracy {epoch.train_accuracy:6.1%} training "
-                f"{epoch.test_accuracy:6.1%} test, {epoch.seconds:.2f} s"
-            )
+    for _ in screen.tracked(range(arguments.epochs)):
+        epoch = next(epochs)
+        finished.append(epoch)
+        screen.say(
+            f"epoch {epoch.epoch:{len(str(arguments.epochs))}}/{arguments.epochs}: "
+            f"loss {epoch.loss:.4f}, accuracy {epoch.train_accuracy:6.1%} training "
+            f"{epoch.test_accuracy:6.1%} test, {epoch.seconds:.2f} s"
+        )
     return finished
 
 
-def _report(result: Result) -> Iterator[str]:
+def _report(result: Mapping[str, Any]) -> Iterator[str]:
     yield "what computed the convolutions of a training step:"
-    for row in result.implementations:
-        yield f"  {row.layer}, {row.computation:16}  {row.backend:6}  {row.implementation}"
-    if result.library is None:
+    for row in result["implementations"]:
+        yield "  {layer}, {computation:16}  {backend:6}  {implementation}".format(**row)
+    if result["library"] is None:
         yield "no oneDNN library is loaded, so everything ran on NumPy"
     else:
-        yield f"oneDNN {result.version} for {result.cpu_isa}, {result.library}"
-    if result.seconds_per_epoch is not None:
-        numpy, onednn = (result.seconds_per_epoch[name] for name in ("numpy", "onednn"))
+        yield "oneDNN {version} for {cpu_isa}, {library}".format(**result)
+    if result["seconds_per_epoch"] is not None:
+        numpy, onednn = (result["seconds_per_epoch"][name] for name in ("numpy", "onednn"))
         yield (
             f"one epoch on one thread: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, "
             f"ratio {numpy / onednn:.1f}"
@@ -177,12 +153,12 @@ def _report(result: Result) -> Iterator[str]:
     yield _verdict(result)
 
 
-def _verdict(result: Result) -> str:
-    epochs = "1 epoch" if len(result.epochs) == 1 else f"{len(result.epochs)} epochs"
-    reached = f"test accuracy {result.test_accuracy:.1%} after {epochs}"
-    if result.test_accuracy < training.GOAL:
+def _verdict(result: Mapping[str, Any]) -> str:
+    accuracy, epochs = result["test_accuracy"], len(result["epochs"])
+    reached = f"test accuracy {accuracy:.1%} after {epochs} epoch{'s' * (epochs > 1)}"
+    if accuracy < training.GOAL:
         reached += f", below the {training.GOAL:.0%} expected of {DEFAULT_EPOCHS} epochs"
-    return f"{reached}, {result.dtype}, {result.seconds:.1f} s in all"
+    return f"{reached}, {result['dtype']}, {result['seconds']:.1f} s in all"
 
 
 def _epochs(text: str) -> int:

@@ -17,14 +17,22 @@ SECONDS_BETWEEN_COUNTS = 30.0
 
 
 class Screen:
-    """Lines on a stream; on a terminal also a progress bar, if rich is installed."""
+    """Lines on a stream; on a terminal also a progress bar, if rich is installed.
 
-    def __init__(self, stream: TextIO) -> None:
+    Parameters
+    ----------
+    stream : text file
+    requires_rich : bool
+        Raise `MissingExtraError` without rich, which also takes FORCE_COLOR for a terminal.
+    """
+
+    def __init__(self, stream: TextIO, *, requires_rich: bool = False) -> None:
         self._stream = stream
         self._console: Any = None
-        if stream.isatty():
-            with suppress(MissingExtraError):
-                self._console = require("rich.console", "rich", "demo").Console(file=stream)
+        if requires_rich or stream.isatty():
+            with suppress(*() if requires_rich else (MissingExtraError,)):
+                console = require("rich.console", "rich", "demo").Console(file=stream)
+                self._console = console if console.is_terminal else None
 
     def say(self, line: str) -> None:
         if self._console is None:

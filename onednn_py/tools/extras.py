@@ -15,21 +15,12 @@ class MissingExtraError(onednn_py.OneDNNPyError, ImportError):
 
 
 def require(module: str, distribution: str, extra: str) -> Any:
-    """Return a module, imported.
-
-    Parameters
-    ----------
-    module : str
-        Its dotted name.
-    distribution : str
-        The name of the package that contains it, for the message.
-    extra : str
-        The extra of ``onednn_py`` that installs the package.
+    """Import and return a module of a package that an extra of ``onednn_py`` installs.
 
     Raises
     ------
     MissingExtraError
-        If the import fails.
+        If the import fails; the message names the package's distribution and the extra.
     """
     try:
         return importlib.import_module(module)

@@ -22,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +200,7 @@ def _execute(command: Sequence[Path], timeout: float) -> Outcome | None:
         "OMP_WAIT_POLICY": "passive",
     }
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = _run(command, timeout, env=environment)
     except subprocess.TimeoutExpired:
         return Outcome("timed out", f"after {timeout:g} s")
     except OSError as error:
@@ -222,10 +219,8 @@ def known_defect(problem: Problem) -> str:
     covers some problems that it would compute correctly.
     """
     version, as_convolution = library().version, problem.as_convolution()
-    for defect in DEFECTS:
-        if defect.is_in(version) and defect.applies(as_convolution):
-            return defect.reference
-    return ""
+    met = (d.reference for d in DEFECTS if d.is_in(version) and d.applies(as_convolution))
+    return next(met, "")
 
 
 def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
@@ -241,20 +236,18 @@ def _write(requests: Iterable[Request], cases: Path, inputs: Path) -> None:
 
 def case_line(tokens: Mapping[str, Token]) -> str:
     """Return tokens as a line that the native programs read: ``strides=1,2 dt=f32``."""
-    texts = {
-        key: str(value) if isinstance(value, int | str) else ",".join(map(str, value))
+    return " ".join(
+        f"{key}={value if isinstance(value, int | str) else ','.join(map(str, value))}"
         for key, value in tokens.items()
-    }
-    return " ".join(f"{key}={text}" for key, text in texts.items())
+    )
 
 
 def _outcome(line: str, dtype: str, raw: bytes) -> Outcome:
     status, detail, *results = line.split("\t")
     arrays = []
     for shape_text, offset in zip(results[::2], results[1::2], strict=True):
-        shape = [int(size) for size in shape_text.split(",")]
-        flat = np.frombuffer(raw, DTYPES[dtype], count=prod(shape), offset=int(offset))
-        arrays.append(flat.reshape(shape))
+        shape = tuple(map(int, shape_text.split(",")))
+        arrays.append(np.ndarray(shape, DTYPES[dtype], raw, int(offset)))
     return Outcome(status, detail, tuple(arrays))
 
 
@@ -311,12 +304,16 @@ def _headers_version(compiler: str, folders: Sequence[str]) -> tuple[int, ...] |
     """Return the version of the headers that the compiler's preprocessor finds, if any."""
     macros = "#include <oneapi/dnnl/dnnl_version.h>\nDNNL_VERSION_MAJOR DNNL_VERSION_MINOR\n"
     command = [compiler, "-E", "-P", "-x", "c++", *(f"-I{folder}" for folder in folders), "-"]
-    done = subprocess.run(
-        command, input=macros, capture_output=True, text=True, timeout=60, check=False
+    done = _run(command, timeout=60, input=macros)
+    return None if done.returncode else tuple(map(int, done.stdout.split()[-2:]))
+
+
+def _run(
+    command: Sequence[str | Path], timeout: float, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, check=False, **options
     )
-    if done.returncode:
-        return None
-    return tuple(map(int, done.stdout.split()[-2:]))
 
 
 def _digest(source: Path, command: Sequence[str], found: Library) -> str:
@@ -335,10 +332,7 @@ def _compile(command: Sequence[str], program: Path) -> None:
         program.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=program.parent) as folder:
             compiled = Path(folder, program.name)
-            done = subprocess.run(
-                [*command, "-o", compiled],
-                capture_output=True, text=True, timeout=300, check=False,
-            )  # fmt: skip
+            done = _run([*command, "-o", compiled], timeout=300)
             if done.returncode:
                 raise NativeProgramError(f"{' '.join(command)}\n{done.stderr}")
             compiled.replace(program)

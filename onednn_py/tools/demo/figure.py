@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onednn_py.tools.extras import require
-from onednn_py.tools.pictures import save
+from onednn_py.tools.pictures import QUIET_COLOUR, TEXT_COLOUR, new_figure, save, tidy
 
 from .training import GOAL, Epoch
 
@@ -19,20 +18,18 @@ __all__ = ["save_figure"]
 FILTER_COLUMNS = 8
 TRAIN_COLOUR = "#4477aa"
 TEST_COLOUR = "#cc3311"
-QUIET_COLOUR = "#999999"
-TEXT_COLOUR = "#333333"
 
 
 def save_figure(path: Path, epochs: Sequence[Epoch], filters: NDArray[Any], title: str) -> None:
     """Draw loss and accuracy over the epochs, and filters (kh, kw, 1, O), to a .png or .svg."""
-    figures = require("matplotlib.figure", "matplotlib", "demo")
-    # Unlike pyplot, a Figure needs no display.
-    figure = figures.Figure(figsize=(12, 4.8), layout="constrained", facecolor="white")
+    figure = new_figure("demo", figsize=(12, 4.8))
     figure.suptitle(title, fontsize=13, color=TEXT_COLOUR)
     curves, pictures = figure.subfigures(1, 2, width_ratios=(1, 1.3), wspace=0.03)
     loss, accuracy = curves.subplots(2, 1, sharex=True)
     _draw_loss(loss, epochs)
     _draw_accuracy(accuracy, epochs)
+    for axes in (loss, accuracy):
+        tidy(axes)
     _draw_filters(pictures, filters)
     save(figure, path)
 
@@ -44,7 +41,6 @@ def _draw_loss(axes: Any, epochs: Sequence[Epoch]) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
     axes.set_ylabel("training loss", color=TEXT_COLOUR)
-    _tidy(axes)
 
 
 def _draw_accuracy(axes: Any, epochs: Sequence[Epoch]) -> None:
@@ -65,7 +61,6 @@ def _draw_accuracy(axes: Any, epochs: Sequence[Epoch]) -> None:
     axes.set_xlabel("epoch", color=TEXT_COLOUR)
     axes.set_xlim(0.5, len(epochs) + 0.5)
     axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    _tidy(axes)
 
 
 def _plot(axes: Any, epochs: Sequence[Epoch], field: str, scale: float, **style: Any) -> None:
@@ -73,12 +68,6 @@ def _plot(axes: Any, epochs: Sequence[Epoch], field: str, scale: float, **style:
     values = [scale * getattr(epoch, field) for epoch in epochs]
     # A line through a single point is invisible.
     axes.plot(numbers, values, marker="o" if len(epochs) == 1 else "", **style)
-
-
-def _tidy(axes: Any) -> None:
-    axes.grid(color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=TEXT_COLOUR)
 
 
 def _draw_filters(figure: Any, filters: NDArray[Any]) -> None:

@@ -62,17 +62,9 @@ def dense_backward(src: Array, weights: Array, diff_dst: Array) -> tuple[Array, 
 
 
 def softmax_cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
-    """Return the mean cross-entropy of ``softmax(logits)`` and its gradient.
+    """Return the mean cross-entropy of ``softmax(logits)`` and its gradient, diff_logits.
 
-    Parameters
-    ----------
-    logits : (N, classes) array
-    labels : (N,) array of int
-
-    Returns
-    -------
-    loss : float
-    diff_logits : (N, classes) array
+    Both logits and diff_logits are (N, classes); labels are (N,) integers.
     """
     # softmax is invariant to this shift, which keeps exp() from overflowing.
     shifted = logits - logits.max(axis=1, keepdims=True)

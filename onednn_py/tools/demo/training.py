@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,9 @@ from onednn_py.tools.extras import require
 from .network import CONVOLUTIONS, IMAGE_SIZE, Adam, Network
 
 __all__ = [
-    "BATCH",
     "GOAL",
     "Digits",
     "Epoch",
-    "Implementation",
-    "accuracy",
     "implementations",
     "load_digits",
     "seconds_per_epoch",
@@ -74,16 +71,6 @@ class Epoch:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Implementation:
-    """The implementation that computes one result of a layer."""
-
-    layer: str
-    computation: str
-    backend: str
-    implementation: str
-
-
 def load_digits() -> Digits:
     """Return scikit-learn's bundled digits, split 80 to 20, stratified by label."""
     datasets = require("sklearn.datasets", "scikit-learn", "demo")
@@ -96,13 +83,7 @@ def load_digits() -> Digits:
     return Digits(train_images, train_labels, test_images, test_labels)
 
 
-def train(
-    network: Network,
-    digits: Digits,
-    epochs: int,
-    seed: int,
-    on_batch: Callable[[], None] = lambda: None,
-) -> Iterator[Epoch]:
+def train(network: Network, digits: Digits, epochs: int, seed: int) -> Iterator[Epoch]:
     """Train the network, and yield after each epoch.
 
     Each image is moved by at most one pixel, differently in each epoch; the learning rate
@@ -116,12 +97,6 @@ def train(
     epochs : int
     seed : int
         Of the order and the movements of the images.
-    on_batch : callable
-        Called after each batch.
-
-    Yields
-    ------
-    Epoch
     """
     optimiser = Adam(network.parameters)
     random = np.random.default_rng(seed)
@@ -138,20 +113,15 @@ def train(
             optimiser.step(gradients, learning_rate)
             total_loss += loss
             total_correct += correct
-            on_batch()
         seconds = time.perf_counter() - start
+        recognised = network.logits(digits.test_images).argmax(axis=1) == digits.test_labels
         yield Epoch(
             epoch=epoch,
             loss=total_loss / digits.batches,
             train_accuracy=total_correct / (digits.batches * BATCH),
-            test_accuracy=accuracy(network, digits.test_images, digits.test_labels),
+            test_accuracy=float(recognised.mean()),
             seconds=seconds,
         )
-
-
-def accuracy(network: Network, images: Array, labels: Array) -> float:
-    """Return the fraction of images, (N, 8, 8, 1), classified as their labels, (N,), say."""
-    return float((network.logits(images).argmax(axis=1) == labels).mean())
 
 
 def seconds_per_epoch(
@@ -171,8 +141,8 @@ def seconds_per_epoch(
     return {backend: statistics.median(times[1:]) for backend, times in seconds.items()}
 
 
-def implementations(network: Network) -> list[Implementation]:
-    """Return the implementation of each result of each convolution in a training step."""
+def implementations(network: Network) -> list[dict[str, str]]:
+    """Return layer, computation, backend and implementation of each result in a training step."""
     rows = []
     size = IMAGE_SIZE
     for layer in CONVOLUTIONS:
@@ -182,26 +152,18 @@ def implementations(network: Network) -> list[Implementation]:
         size = layer.output_size(size)
         dst = TensorSpec((BATCH, size, size, layer.out_channels), network.dtype)
         attributes = layer.attributes
-        plans = {
-            "forward": plan(onednn_py.convolution, src, weights, bias, **attributes),
-            "backward data": plan(
-                onednn_py.convolution_backward_data, dst, weights, src.shape, **attributes
-            ),
-            "backward weights": plan(
-                onednn_py.convolution_backward_weights,
-                src,
-                dst,
-                weights.shape,
-                bias=True,
-                **attributes,
-            ),
-        }
-        if layer is CONVOLUTIONS[0]:
-            del plans["backward data"]
-        rows += [
-            Implementation(layer.name, computation, found.backend, found.implementation)
-            for computation, found in plans.items()
-        ]
+        found = {"forward": plan(onednn_py.convolution, src, weights, bias, **attributes)}
+        # The gradient of the images is not computed.
+        if layer is not CONVOLUTIONS[0]:
+            backward_data = onednn_py.convolution_backward_data
+            found["backward data"] = plan(backward_data, dst, weights, src.shape, **attributes)
+        backward_weights = onednn_py.convolution_backward_weights
+        found["backward weights"] = plan(
+            backward_weights, src, dst, weights.shape, bias=True, **attributes
+        )
+        for computation, its_plan in found.items():
+            names = {"backend": its_plan.backend, "implementation": its_plan.implementation}
+            rows.append({"layer": layer.name, "computation": computation, **names})
     return rows
 
 
