@@ -13,6 +13,7 @@ from typing import Any
 import onednn_py
 from onednn_py.config import BACKENDS, backend_setting
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.tools.benchmark.report import counted
 from onednn_py.tools.demo import training
 from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         epochs = _train(network, digits, arguments, screen)
         seconds_per_epoch = None
         if any(row["backend"] == "onednn" for row in implementations):
-            seconds_per_epoch = training.seconds_per_epoch(network, digits, ("numpy", "onednn"))
+            seconds_per_epoch = training.seconds_per_epoch(network, digits)
     facts = onednn_py.info()
     # Accuracies are fractions; times are in seconds.
     result = {
@@ -145,7 +146,7 @@ def _report(result: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield "oneDNN {version} for {cpu_isa}, {library}".format(**result)
     if result["seconds_per_epoch"] is not None:
-        numpy, onednn = (result["seconds_per_epoch"][name] for name in ("numpy", "onednn"))
+        numpy, onednn = result["seconds_per_epoch"].values()
         yield (
             f"one epoch on one thread: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, "
             f"ratio {numpy / onednn:.1f}"
@@ -154,8 +155,8 @@ def _report(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _verdict(result: Mapping[str, Any]) -> str:
-    accuracy, epochs = result["test_accuracy"], len(result["epochs"])
-    reached = f"test accuracy {accuracy:.1%} after {epochs} epoch{'s' * (epochs > 1)}"
+    accuracy, epochs = result["test_accuracy"], counted(len(result["epochs"]), "epoch")
+    reached = f"test accuracy {accuracy:.1%} after {epochs}"
     if accuracy < training.GOAL:
         reached += f", below the {training.GOAL:.0%} expected of {DEFAULT_EPOCHS} epochs"
     return f"{reached}, {result['dtype']}, {result['seconds']:.1f} s in all"

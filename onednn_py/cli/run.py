@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from onednn_py.config import BACKENDS
 from onednn_py.errors import AttributeValueError, GraphFileError
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.tools.benchmark.report import aligned
 from onednn_py.tools.graph_files import (
     COMPARABLE,
     GraphOperation,
@@ -20,6 +21,8 @@ from onednn_py.tools.graph_files import (
     Replay,
     load_graph,
 )
+
+from .outputs import write_json
 
 __all__ = ["add_parser", "run"]
 
@@ -70,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write(arguments.output, replay)
     if arguments.json:
-        print(json.dumps(_as_json(graph.path, replay), indent=2))
+        operations = [_as_json(report) for report in replay.operations]
+        write_json("-", {"file": graph.path, "ok": replay.ok, "operations": operations})
     else:
         for line in _table(replay.operations):
             print(line)
@@ -80,35 +84,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if replay.ok else 1
 
 
-def _as_json(path: str, replay: Replay) -> dict[str, Any]:
-    return {
-        "file": path,
-        "ok": replay.ok,
-        "operations": [
-            {
-                "id": report.operation.id,
-                "name": report.operation.name,
-                "kind": report.operation.kind,
-                "status": report.status,
-                "notes": report.notes,
-                "shapes": report.shapes,
-                "dtype": report.dtype or None,
-                "backend": report.backend or None,
-                "implementation": report.implementation or None,
-                "milliseconds": report.milliseconds,
-                "comparisons": {
-                    c.other: {
-                        "status": c.status,
-                        # JSON has no infinity.
-                        "difference": None if c.difference == np.inf else c.difference,
-                        "detail": c.detail,
-                    }
-                    for c in report.comparisons
-                },
-            }
-            for report in replay.operations
-        ],
-    }
+def _as_json(report: OperationReport) -> dict[str, Any]:
+    fields = asdict(report)
+    operation = fields.pop("operation")
+    for name in ("dtype", "backend", "implementation"):
+        fields[name] = fields[name] or None
+    comparisons = {comparison.pop("other"): comparison for comparison in fields["comparisons"]}
+    for comparison in comparisons.values():
+        # JSON has no infinity.
+        if comparison["difference"] == np.inf:
+            comparison["difference"] = None
+    names = {name: operation[name] for name in ("id", "name", "kind")}
+    return {**names, **fields, "comparisons": comparisons}
 
 
 def _names(compare: str) -> list[str]:
@@ -162,12 +149,7 @@ def _table(reports: Sequence[OperationReport]) -> list[str]:
     others = list(dict.fromkeys(c.other for report in reports for c in report.comparisons))
     heading = ["id", "name", "kind", "shapes", "dtype", "implementation", "ms"]
     heading += [f"vs {other}" for other in others] + ["status"]
-    rows = [heading, *(_row(report, others) for report in reports)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned([heading, *(_row(report, others) for report in reports)])
 
 
 def _row(report: OperationReport, others: Sequence[str]) -> list[str]:

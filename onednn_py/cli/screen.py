@@ -19,11 +19,7 @@ SECONDS_BETWEEN_COUNTS = 30.0
 class Screen:
     """Lines on a stream; on a terminal also a progress bar, if rich is installed.
 
-    Parameters
-    ----------
-    stream : text file
-    requires_rich : bool
-        Raise `MissingExtraError` without rich, which also takes FORCE_COLOR for a terminal.
+    With ``requires_rich``, a missing rich is a `MissingExtraError`, and FORCE_COLOR a terminal.
     """
 
     def __init__(self, stream: TextIO, *, requires_rich: bool = False) -> None:

@@ -156,18 +156,8 @@ def native_program(name: str, *, include: Sequence[str] = (), folder: Path | Non
 def run_program(program: Path, requests: Sequence[Request], timeout: float = 120) -> list[Outcome]:
     """Run all requests in one process of a program that `native_program` returned.
 
-    Parameters
-    ----------
-    program : Path
-    requests : sequence of Request
-    timeout : float
-        Seconds for all requests together.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of the requests. A process that crashes or exceeds the timeout is an
-        outcome, not an exception.
+    Outcomes are in the order of the requests. A process that crashes or exceeds the timeout,
+    in seconds for all requests together, is an outcome, not an exception.
 
     Raises
     ------
@@ -184,8 +174,9 @@ def run_program(program: Path, requests: Sequence[Request], timeout: float = 120
     outcomes = [_outcome(line, r.dtype, raw) for line, r in zip(lines, requests, strict=False)]
     if ending:
         if len(outcomes) == len(requests):
-            after = f"{ending.status} {ending.detail} after its last case"
-            raise NativeProgramError(f"{program} {after}")
+            raise NativeProgramError(
+                f"{program} {ending.status} {ending.detail} after its last case"
+            )
         outcomes.append(ending)
     missing = len(requests) - len(outcomes)
     return outcomes + [Outcome("not run", "the process ended earlier")] * missing
@@ -194,13 +185,9 @@ def run_program(program: Path, requests: Sequence[Request], timeout: float = 120
 def _execute(command: Sequence[Path], timeout: float) -> Outcome | None:
     """Run a program to its end; return the outcome of the case during which it was killed."""
     # Spinning threads slow the cases down many times where other processes want the cores.
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(get_num_threads()),
-        "OMP_WAIT_POLICY": "passive",
-    }
+    threads = {"OMP_NUM_THREADS": str(get_num_threads()), "OMP_WAIT_POLICY": "passive"}
     try:
-        done = _run(command, timeout, env=environment)
+        done = _run(command, timeout, env=os.environ | threads)
     except subprocess.TimeoutExpired:
         return Outcome("timed out", f"after {timeout:g} s")
     except OSError as error:

@@ -33,14 +33,7 @@ def tidy(axes: Any, grid: str = "both", **ticks: Any) -> None:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure to a PNG or SVG file.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    path : Path
-        Its suffix chooses the format.
-    """
+    """Write a matplotlib Figure to a PNG or SVG file, as the suffix says."""
     import matplotlib
 
     # By default an SVG holds the date and random identifiers.

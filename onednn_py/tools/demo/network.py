@@ -6,7 +6,7 @@ Activations are (N, H, W, C) and filters (kh, kw, I, O), the package's default f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ import onednn_py
 from onednn_py.api.types import Wrt
 
 __all__ = [
-    "CLASSES",
     "CONVOLUTIONS",
     "IMAGE_SIZE",
     "Adam",
@@ -114,12 +113,7 @@ class ConvolutionLayer:
         return onednn_py.convolution(*tensors, **self.attributes).astype(src.dtype)
 
     def backward(
-        self,
-        src: Array,
-        weights: Array,
-        diff_dst: Array,
-        dtype: np.dtype[Any],
-        wrt: tuple[Wrt, ...],
+        self, src: Array, weights: Array, diff_dst: Array, dtype: np.dtype[Any], wrt: Sequence[Wrt]
     ) -> tuple[Any, ...]:
         """Return diff_src, diff_weights and diff_bias; None for those not in ``wrt``."""
         tensors = (tensor.astype(dtype) for tensor in (src, weights, diff_dst * GRADIENT_SCALE))
@@ -179,17 +173,8 @@ class Network:
     def gradients(self, images: Array, labels: Array) -> tuple[float, int, dict[str, Array]]:
         """Return the loss, the number of correctly classified images, and the gradients.
 
-        Parameters
-        ----------
-        images : (N, 8, 8, 1) array
-        labels : (N,) array of int
-
-        Returns
-        -------
-        loss : float
-        correct : int
-        gradients : dict of str to array
-            With the names and shapes of ``parameters``.
+        Images are (N, 8, 8, 1), labels (N,) integers, and the gradients have the names and
+        shapes of ``parameters``.
         """
         activations, logits = self._forward(images)
         loss, diff_logits = softmax_cross_entropy(logits, labels)

@@ -32,6 +32,8 @@ __all__ = [
 Array = NDArray[Any]
 
 BATCH = 32
+# Timed epochs of each backend, after a first one that also creates the plans.
+ROUNDS = 3
 # Test accuracy that the network reaches with correct gradients.
 GOAL = 0.97
 PEAK_LEARNING_RATE = 3e-3
@@ -49,11 +51,6 @@ class Digits:
     train_labels: Array
     test_images: Array
     test_labels: Array
-
-    @property
-    def batches(self) -> int:
-        """Whole batches an epoch: a smaller last one would need other plans, so it is dropped."""
-        return len(self.train_labels) // BATCH
 
 
 @dataclass(frozen=True)
@@ -86,27 +83,21 @@ def load_digits() -> Digits:
 def train(network: Network, digits: Digits, epochs: int, seed: int) -> Iterator[Epoch]:
     """Train the network, and yield after each epoch.
 
-    Each image is moved by at most one pixel, differently in each epoch; the learning rate
+    The network is changed in place. Each image is moved by at most one pixel, differently in
+    each epoch; the seed is that of these movements and of the images' order. The learning rate
     falls to zero along half a cosine.
-
-    Parameters
-    ----------
-    network : Network
-        Changed in place.
-    digits : Digits
-    epochs : int
-    seed : int
-        Of the order and the movements of the images.
     """
     optimiser = Adam(network.parameters)
     random = np.random.default_rng(seed)
     moved = _moved_images(digits.train_images)
+    # A smaller last batch would need other plans, so it is dropped.
+    batches = len(digits.train_labels) // BATCH
     for epoch in range(1, epochs + 1):
         start = time.perf_counter()
         learning_rate = PEAK_LEARNING_RATE * (1 + np.cos(np.pi * (epoch - 1) / epochs)) / 2
         total_loss, total_correct = 0.0, 0
         order = random.permutation(len(digits.train_labels))
-        for batch in order[: digits.batches * BATCH].reshape(-1, BATCH):
+        for batch in order[: batches * BATCH].reshape(-1, BATCH):
             rows, columns = random.integers(0, 3, (2, BATCH))
             images = np.ascontiguousarray(moved[batch, rows, columns])
             loss, correct, gradients = network.gradients(images, digits.train_labels[batch])
@@ -117,27 +108,24 @@ def train(network: Network, digits: Digits, epochs: int, seed: int) -> Iterator[
         recognised = network.logits(digits.test_images).argmax(axis=1) == digits.test_labels
         yield Epoch(
             epoch=epoch,
-            loss=total_loss / digits.batches,
-            train_accuracy=total_correct / (digits.batches * BATCH),
+            loss=total_loss / batches,
+            train_accuracy=total_correct / (batches * BATCH),
             test_accuracy=float(recognised.mean()),
             seconds=seconds,
         )
 
 
-def seconds_per_epoch(
-    network: Network, digits: Digits, backends: tuple[BackendName, ...], rounds: int = 3
-) -> dict[str, float]:
-    """Return the median time of an epoch by backend; the network is not changed.
+def seconds_per_epoch(network: Network, digits: Digits) -> dict[str, float]:
+    """Return the median time of an epoch on NumPy and on oneDNN; the network is not changed.
 
     The backends take turns, so that a busy or throttled machine slows all of them alike.
     """
-    seconds: dict[str, list[float]] = {backend: [] for backend in backends}
-    for _ in range(1 + rounds):
-        for backend in backends:
+    seconds: dict[BackendName, list[float]] = {"numpy": [], "onednn": []}
+    for _ in range(1 + ROUNDS):
+        for backend, times in seconds.items():
             with onednn_py.use_backend(backend):
                 (epoch,) = train(copy.deepcopy(network), digits, epochs=1, seed=0)
-            seconds[backend].append(epoch.seconds)
-    # The first epoch also creates the plans.
+            times.append(epoch.seconds)
     return {backend: statistics.median(times[1:]) for backend, times in seconds.items()}
 
 

@@ -71,8 +71,7 @@ class Tolerance:
         self.exact = largest_sum <= EXACT_SUM and all(
             np.array_equal(array, np.rint(array)) for array in inputs.values()
         )
-        self._dtype = dtype
-        self._smallest = DATA_TYPES[dtype].smallest
+        self._type = DATA_TYPES[dtype]
         self._sqrt_terms = max(terms, 1) ** 0.5
         self._walk = self._sqrt_terms * _root_mean_square(first) * _root_mean_square(second)
 
@@ -90,11 +89,12 @@ class Tolerance:
         difference[np.isnan(difference)] = np.inf
         difference[same] = 0
         largest = float(difference.max())
-        wrong = ~same if self.exact else ~(difference <= self._allowed(theirs))
+        allowed = self._allowed(theirs)
+        wrong = ~(difference <= allowed)
         if not wrong.any():
             return Comparison(other, "close", largest)
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        expected = "equality" if self.exact else f"at most {self._allowed(theirs)[index]:.2g}"
+        expected = "equality" if self.exact else f"at most {allowed[index]:.2g}"
         return Comparison(
             other,
             "differs",
@@ -104,10 +104,12 @@ class Tolerance:
         )
 
     def _allowed(self, reference: Array) -> Array:
+        if self.exact:
+            return np.zeros_like(reference)
         finite = np.abs(reference)
         finite[~np.isfinite(finite)] = 0
         scale = max(float(finite.max(initial=0.0)), self._walk)
-        rounding = 2 * DATA_TYPES[self._dtype].unit_roundoff * finite + self._smallest
+        rounding = 2 * self._type.unit_roundoff * finite + self._type.smallest
         allowed: Array = rounding + self._sqrt_terms * 2 * DATA_TYPES["f32"].unit_roundoff * scale
         return allowed
 

@@ -13,7 +13,7 @@ from onednn_py.api.run_op import bind
 from onednn_py.backends.base import Plan
 from onednn_py.dispatch.bound_call import call_plan, run, settings
 from onednn_py.errors import DTypeError, GraphFileError, OneDNNPyError, ShapeError
-from onednn_py.problem.arrays import TensorSpec, element_strides
+from onednn_py.problem.arrays import TensorSpec, readable
 from onednn_py.problem.call_spec import CallSpec, call_spec
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.operations import DOCUMENTED
@@ -63,11 +63,6 @@ class Call:
         return self.spec.parts[0].recipe
 
     @property
-    def tensors(self) -> tuple[LogicalTensor, ...]:
-        """The inputs and, last, the result."""
-        return (*self.inputs.values(), self.result)
-
-    @property
     def result_role(self) -> str:
         return self.recipe.operation.result_role
 
@@ -92,11 +87,7 @@ class Call:
 
     def plan(self, arrays: Mapping[str, Array], backend: str | None) -> Plan:
         """Return the plan, cached or new, that `execute` uses for these arrays, by role."""
-        strides = {
-            role: found
-            for role, array in arrays.items()
-            if (found := element_strides(array)) is not None
-        }
+        strides = {role: readable(array)[1] for role, array in arrays.items()}
         return call_plan(self.spec, strides, settings(backend))
 
     def execute(self, arrays: Mapping[str, Array], out: Array | None, backend: str | None) -> Array:
@@ -128,13 +119,8 @@ def call_of(
 ) -> Call:
     """Check an operation, and return it as a call.
 
-    Parameters
-    ----------
-    operation : GraphOperation
-    specs : mapping of int to TensorSpec
-        Given tensors and those of earlier operations, by id.
-    given_shapes : mapping of int to tuple of int
-        Given values of inputs that are shapes, such as dst_shape, by id.
+    By tensor id, ``specs`` has given tensors and those of earlier operations, ``given_shapes``
+    the values of inputs that are shapes, such as dst_shape.
 
     Raises
     ------

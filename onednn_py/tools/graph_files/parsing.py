@@ -107,15 +107,14 @@ def parse_graph(path: str | os.PathLike[str]) -> tuple[GraphOperation, ...]:
         raise GraphFileError(f"{path}: is no JSON: {error}") from None
     where = str(path)
     document = _typed(where, content, dict)
-    operations = [_operation(*item) for item in _items(where, document, "graph")]
+    operations = [_operation(*item) for item in _items(where, document, "graph", dict)]
     _refuse_duplicates(where, "operation", (operation.id for operation in operations))
     produced = (tensor.id for operation in operations for tensor in operation.outputs)
     _refuse_duplicates(where, "result of an operation: tensor", produced)
     return _topological(where, operations)
 
 
-def _operation(where: str, entry: Any) -> GraphOperation:
-    entry = _typed(where, entry, dict)
+def _operation(where: str, entry: dict[str, Any]) -> GraphOperation:
     id_ = _identifier(where, entry)
     name = _typed(f"{where}: name", entry.get("name", ""), str)
     where = f"{where}, operation {id_}" + (f" ({name})" if name else "")
@@ -130,8 +129,8 @@ def _operation(where: str, entry: Any) -> GraphOperation:
             for key, value in attributes.items()
             if value != {}
         },
-        inputs=tuple(_tensor(*item) for item in _items(where, entry, "inputs")),
-        outputs=tuple(_tensor(*item) for item in _items(where, entry, "outputs")),
+        inputs=tuple(_tensor(*item) for item in _items(where, entry, "inputs", dict)),
+        outputs=tuple(_tensor(*item) for item in _items(where, entry, "outputs", dict)),
     )
 
 
@@ -140,15 +139,14 @@ def _attribute(where: str, entry: Any) -> Any:
     name = _one_of(f"{where}: type", _member(where, entry, "type", str), _ATTRIBUTE_TYPES)
     type_ = _ATTRIBUTE_TYPES[name]
     if name.endswith("[]"):
-        return _list(where, entry, "value", type_)
+        return [value for _, value in _items(where, entry, "value", type_)]
     if type_ is bool and entry.get("value") in (0, 1):
         # oneDNN writes booleans as numbers.
         return bool(entry["value"])
     return _member(where, entry, "value", type_)
 
 
-def _tensor(where: str, entry: Any) -> LogicalTensor:
-    entry = _typed(where, entry, dict)
+def _tensor(where: str, entry: dict[str, Any]) -> LogicalTensor:
     shape = _extents(where, entry, "shape")
     layout = _one_of(f"{where}: layout_type", entry.get("layout_type", "strided"), LAYOUTS)
     strides = None
@@ -166,7 +164,7 @@ def _tensor(where: str, entry: Any) -> LogicalTensor:
 
 def _extents(where: str, entry: dict[str, Any], name: str) -> tuple[int, ...] | None:
     """Return sizes or strides, None if any of them is unknown."""
-    extents = _list(where, entry, name, int)
+    extents = [extent for _, extent in _items(where, entry, name, int)]
     if any(extent in UNKNOWN for extent in extents):
         return None
     if any(extent < 0 for extent in extents):
@@ -181,14 +179,11 @@ def _identifier(where: str, entry: dict[str, Any]) -> int:
     return id_
 
 
-def _list(where: str, entry: dict[str, Any], name: str, type_: type) -> list[Any]:
-    return [_typed(position, value, type_) for position, value in _items(where, entry, name)]
-
-
-def _items(where: str, entry: dict[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+def _items(where: str, entry: dict[str, Any], name: str, type_: type) -> Iterator[tuple[str, Any]]:
     """Yield the position and the value of each item of a list."""
     for i, value in enumerate(_member(where, entry, name, list)):
-        yield f"{where}: {name}[{i}]", value
+        position = f"{where}: {name}[{i}]"
+        yield position, _typed(position, value, type_)
 
 
 def _member(where: str, entry: dict[str, Any], name: str, type_: type) -> Any:

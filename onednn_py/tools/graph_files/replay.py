@@ -143,16 +143,8 @@ def _milliseconds(execute: Callable[[], object]) -> float:
 class Runner:
     """Runs operations, as `Graph.run` documents, and keeps the arrays that exist so far.
 
-    Parameters
-    ----------
-    operations : sequence of GraphOperation
-        In topological order.
-    given : mapping of int to ndarray
-        Tensors by id; they take precedence over results of operations.
-    given_shapes : mapping of int to tuple of int
-        Values of inputs that are shapes, by id.
-    seed, backend, compare
-        As of `Graph.run`.
+    ``given`` has tensors by id, which take precedence over results of operations, and
+    ``given_shapes`` the values of inputs that are shapes.
     """
 
     def __init__(
@@ -185,7 +177,8 @@ class Runner:
                 self._calls[operation.id] = error
                 continue
             self._calls[operation.id] = call
-            for tensor, shape in zip(call.tensors, call.shapes.values(), strict=True):
+            of_call = (*call.inputs.values(), call.result)
+            for tensor, shape in zip(of_call, call.shapes.values(), strict=True):
                 specs.setdefault(tensor.id, TensorSpec(shape, DTYPES[tensor.dtype]))
                 tensors.setdefault(tensor.id, tensor)
             for id_, (limit, share) in fillings(call).items():
