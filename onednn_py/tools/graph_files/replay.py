@@ -168,7 +168,13 @@ class Runner:
         self._fillings: dict[int, tuple[int, float]] = {}
         # The operations that failed to compute a result, by its tensor id.
         self._not_computed: dict[int, GraphOperation] = {}
-        specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in given.items()}
+        self._check(operations, given_shapes)
+
+    def _check(
+        self, operations: Sequence[GraphOperation], given_shapes: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        """Turn operations into calls, and choose the values of random tensors."""
+        specs = {id_: TensorSpec(array.shape, array.dtype) for id_, array in self._given.items()}
         tensors: dict[int, LogicalTensor] = {}
         for operation in operations:
             try:
