@@ -21,15 +21,7 @@ from onednn_py.problem.dtypes import DATA_TYPES, DTYPES
 
 from .case import Case
 
-__all__ = [
-    "LARGEST",
-    "density",
-    "fill_integers",
-    "fill_normal",
-    "integers",
-    "largest",
-    "safe_share",
-]
+__all__ = ["density", "fill_integers", "fill_normal", "integers", "largest", "safe_share"]
 
 Array = npt.NDArray[Any]
 

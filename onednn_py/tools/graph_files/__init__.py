@@ -157,10 +157,10 @@ class Graph:
                 given_shapes[id_] = parse_shape(self.path, f"input {name}", np.asarray(array))
             else:
                 given[id_] = given_tensor(where, array, tensor)
-        names_compared = [compare] if isinstance(compare, str) else compare
+        compare = [compare] if isinstance(compare, str) else compare
+        reports = []
         try:
-            runner = Runner(self.operations, given, given_shapes, seed, backend, names_compared)
-            reports = []
+            runner = Runner(self.operations, given, given_shapes, seed, backend, compare)
             for operation in self.operations:
                 if on_start is not None:
                     on_start(operation)

@@ -54,13 +54,7 @@ class Tolerance:
     the largest result, or the length of a random walk, sqrt(terms) times the root mean square
     of the products.
 
-    Parameters
-    ----------
-    dtype : {"f32", "bf16", "f16"}
-    inputs : mapping of str to ndarray
-        By role.
-    terms : int
-        Products in one sum.
+    The inputs are given by role, and ``terms`` is the number of products in one sum.
     """
 
     def __init__(self, dtype: str, inputs: Mapping[str, Array], terms: int) -> None:
