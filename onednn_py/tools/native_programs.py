@@ -106,9 +106,9 @@ class Outcome:
 
 def sources_folder() -> Path:
     """Return the folder of the C++ sources: in the package if installed, or tests/native."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "native_programs"
-    return inside if inside.is_dir() else package.parent / "tests" / "native"
+    tools = Path(__file__).resolve().parent
+    inside = tools / "native"
+    return inside if inside.is_dir() else tools.parents[1] / "tests" / "native"
 
 
 def native_program(name: str, *, include: Sequence[str] = (), folder: Path | None = None) -> Path:
