@@ -13,8 +13,9 @@ from typing import Any
 from parts import Part
 
 from onednn_py.tools.benchmark.figures import save_ratio_figure, save_sweep_figure
-from onednn_py.tools.benchmark.report import counted, tiny_rows
+from onednn_py.tools.benchmark.report import tiny_rows
 from onednn_py.tools.benchmark.results import Result, from_json, grouped
+from onednn_py.tools.text import counted
 
 __all__ = ["THIS_MACHINE", "write_document"]
 

@@ -54,7 +54,7 @@ NOT_PUBLIC = {
         "benchdnn's directions and the kinds of graph files are looked up in the table",
     ),
     "problem.problem": (
-        {"tools.benchdnn", "tools.benchmark", "tools.graph_files", "tools.native_programs"},
+        {"tools.benchdnn", "tools.graph_files", "tools.native_programs"},
         "benchdnn's directions; the problems that known defects and tune concern",
     ),
     "problem.recipe": (

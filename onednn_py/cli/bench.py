@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from onednn_py import get_num_threads, info
 from onednn_py.config import EFFORTS
-from onednn_py.errors import AttributeValueError
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchmark.competitors import OTHERS, started_competitors
@@ -18,19 +15,21 @@ from onednn_py.tools.benchmark.figures import save_ratio_figure
 from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
 from onednn_py.tools.benchmark.measurement import Benchmark
 from onednn_py.tools.benchmark.report import (
-    CaseTable,
-    counted,
+    case_labels,
     failure_lines,
     gap_lines,
     group_lines,
+    result_heading,
+    result_line,
     tiny_lines,
 )
 from onednn_py.tools.benchmark.results import Result, grouped, to_json
-from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, default_problems
+from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, DEFAULT_PROBLEMS
 from onednn_py.tools.extras import require
+from onednn_py.tools.text import counted
 
-from .outputs import check_writable, picture, write_json
-from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
+from .outputs import check_writable, library_title, picture, run_facts, write_json
+from .problems import add_measuring_options, add_problem_command, selected_cases
 from .screen import Screen
 
 __all__ = ["TINY", "add_parser", "run"]
@@ -59,21 +58,27 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Register the command ``bench``."""
-    parser = commands.add_parser(
+    parser = add_problem_command(
+        commands,
         "bench",
+        run,
+        problems=DEFAULT_PROBLEMS,
+        directions=DEFAULT_DIRECTIONS,
         help="time benchdnn's problems against native oneDNN, PyTorch and NumPy",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_suite_option(parser)
+    add_measuring_options(
+        parser,
+        threads="of everybody",
+        budget="for each competitor and problem",
+        seconds=DEFAULT_BUDGET,
+    )
     parser.add_argument(
         "--tiny",
         action="store_true",
         help="time calls rather than arithmetic: a problem of 1 x 8 x 8 x 8, in microseconds",
     )
-    add_problem_options(parser, ",".join(DEFAULT_DIRECTIONS))
     parser.add_argument(
         "--compare",
         type=_compared,
@@ -84,24 +89,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--effort", choices=EFFORTS, default=EFFORTS[0], help="of our plans (default: %(default)s)"
     )
-    parser.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="of everybody (default: what oneDNN takes)",
-    )
-    parser.add_argument(
-        "--budget",
-        type=positive,
-        default=DEFAULT_BUDGET,
-        metavar="SECONDS",
-        help="for each competitor and problem (default: %(default)g)",
-    )
     parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
     parser.add_argument(
         "--plot", type=picture, metavar="FILE", help="draw the ratios to a .png or .svg file"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -115,8 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "bench")
     check_writable((arguments.plot, arguments.json))
-    screen = Screen(sys.stderr if arguments.json == "-" else sys.stdout)
-    cases = _cases(arguments, screen)
+    screen = Screen(arguments.json)
+    cases = []
+    if arguments.sources or not arguments.tiny:
+        cases = selected_cases(arguments, screen, "time", leave_out_empty=True)
     content = _settings(arguments)
     screen.say(_title(content))
     if (busy := content["busy_cores"]) is not None and busy > MOST_BUSY_CORES:
@@ -128,47 +121,30 @@ def run(arguments: argparse.Namespace) -> int:
         if cases:
             names = ("ours", *_others(arguments, OTHERS))
             with _benchmark(arguments, content, screen, names) as benchmark:
-                table = CaseTable(cases, list(benchmark.versions)[1:])
-                screen.say(table.heading())
-                for case in screen.tracked(cases):
-                    results.append(benchmark.measure(case))
-                    for line in (table.line(results[-1]), *failure_lines(results[-1])):
-                        screen.say(line)
+                others = list(benchmark.versions)[1:]
+                heading, *labels = case_labels(cases)
+                screen.say(f"{heading}  {result_heading(others)}")
+                for case, label in screen.tracked(list(zip(cases, labels, strict=True))):
+                    result = benchmark.measure(case)
+                    results.append(result)
+                    line = result_line(result, others)
+                    screen.say(f"{label}  {line}", *failure_lines(result))
         if arguments.tiny:
             names = ("ours", "plan", *_others(arguments, TINY_OTHERS))
             with _benchmark(arguments, content, screen, names) as benchmark:
                 tiny.append(benchmark.measure(TINY))
     _report(arguments, content, screen, results, tiny)
-    if len(results) < len(cases) or len(tiny) < arguments.tiny:
-        screen.say(f"interrupted, {len(cases) - len(results)} problems were left")
-        return 130
-    return 0 if all(result.as_expected for result in (*results, *tiny)) else 1
-
-
-def _cases(arguments: argparse.Namespace, screen: Screen) -> list[Case]:
-    if arguments.tiny and not arguments.sources:
-        return []
-    cases, notes = selected_cases(arguments, default_problems(), DEFAULT_DIRECTIONS)
-    notes += [
-        f"left out, with nothing to compute: {case.descriptor}"
-        for case in cases
-        if not case.descriptor.minibatch
-    ]
-    for note in notes:
-        screen.say(note)
-    cases = [case for case in cases if case.descriptor.minibatch]
-    if not cases:
-        raise AttributeValueError("no problem to time")
-    return cases
+    left = len(cases) + arguments.tiny - len(results) - len(tiny)
+    succeeded = all(result.as_expected for result in (*results, *tiny))
+    return screen.exit_status(left, "problems", succeeded=succeeded)
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    facts: Mapping[str, Any] = info()
-    names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa")
+    facts = run_facts()
     return {
-        **{name: facts[name] for name in names},
+        **facts,
         "cpu": cpu_name(),
-        "threads": arguments.threads or get_num_threads(),
+        "threads": arguments.threads or facts["threads"],
         "effort": arguments.effort,
         "budget": arguments.budget,
         "busy_cores": busy_cores(),
@@ -176,9 +152,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _title(content: Mapping[str, Any]) -> str:
-    library = f"oneDNN {content['version']} for {content['cpu_isa']}"
-    threads = counted(content["threads"], "thread")
-    return f"{library if content['version'] else 'NumPy'}, {threads}, effort {content['effort']}"
+    library = library_title(content) if content["version"] else "NumPy"
+    return f"{library}, {counted(content['threads'], 'thread')}, effort {content['effort']}"
 
 
 def _others(arguments: argparse.Namespace, possible: Sequence[str]) -> list[str]:
@@ -199,8 +174,7 @@ def _benchmark(
     with started_competitors(
         names, optional=optional, threads=content["threads"], effort=arguments.effort
     ) as (competitors, missing):
-        for note in missing:
-            screen.say(note)
+        screen.say(*missing)
         benchmark = Benchmark(competitors, budget=arguments.budget)
         content["competitors"] = {**content.get("competitors", {}), **benchmark.versions}
         yield benchmark
@@ -214,11 +188,9 @@ def _report(
     results: Sequence[Result],
     tiny: Sequence[Result],
 ) -> None:
-    lines = [*group_lines(grouped(results)), *gap_lines(results)]
+    screen.say(*group_lines(grouped(results)), *gap_lines(results))
     for result in tiny:
-        lines += [*tiny_lines(result), *failure_lines(result)]
-    for line in lines:
-        screen.say(line)
+        screen.say(*tiny_lines(result), *failure_lines(result))
     content = {**content, **to_json(results)}
     if tiny:
         content["tiny"] = to_json(tiny)["cases"][0]

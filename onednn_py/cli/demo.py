@@ -77,7 +77,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
-    screen = Screen(sys.stderr if arguments.json else sys.stdout, requires_rich=True)
+    screen = Screen("-" if arguments.json else None, requires_rich=True)
     if arguments.plot is not None:
         # A missing package is reported before the training, not after it.
         require("matplotlib", "matplotlib", "demo")

@@ -1,4 +1,4 @@
-"""Files that commands write: names of figures, checks before a long run, JSON."""
+"""What commands write: names of figures, checks before a long run, JSON and facts for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from onednn_py import AttributeValueError
+from onednn_py import AttributeValueError, info
 from onednn_py.tools.pictures import FORMATS
 
-__all__ = ["check_writable", "picture", "write_json"]
+__all__ = ["check_writable", "library_title", "picture", "run_facts", "write_json"]
 
 
 def picture(text: str) -> Path:
@@ -48,3 +48,14 @@ def write_json(path: str | None, content: Mapping[str, Any]) -> None:
         print(text)
     else:
         Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def run_facts() -> dict[str, Any]:
+    """Return versions, the library and the number of threads, for the JSON of a long run."""
+    facts: Mapping[str, Any] = info()
+    names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa", "threads")
+    return {name: facts[name] for name in names}
+
+
+def library_title(facts: Mapping[str, Any]) -> str:
+    return f"oneDNN {facts['version']} for {facts['cpu_isa']}"

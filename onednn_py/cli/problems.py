@@ -1,42 +1,63 @@
-"""Command-line options that select problems as benchdnn's do, and readers of numbers."""
+"""Commands on problems that options select as benchdnn's do, and readers of numbers."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from onednn_py import AttributeValueError
 from onednn_py.config import MOST_THREADS
-from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.batch import BatchProblem, read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
 from onednn_py.tools.benchdnn.options import parse_choices
 from onednn_py.tools.benchmark.suites import SUITES, suite_files
 
+from .screen import Screen
+
 __all__ = [
-    "add_problem_options",
-    "add_suite_option",
+    "add_measuring_options",
+    "add_problem_command",
     "natural",
     "positive",
     "selected_cases",
-    "thread_count",
 ]
 
 # A descriptor of each benchdnn operation, for the help.
 EXAMPLES = {"conv": "mb16ic64ih56oc64oh56kh3ph1", "deconv": "mb16ic64ih28oc32oh56kh4sh2ph1"}
 
 
-def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> None:
-    """Add --conv, --deconv, --batch, --dir, --dt, --format and --mb.
+def add_problem_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    problems: Sequence[tuple[str, str]],
+    directions: Sequence[str],
+    **texts: str,
+) -> argparse.ArgumentParser:
+    """Register a command with --conv, --deconv, --batch, --dir, --dt, --format and --mb.
 
     Parameters
     ----------
-    parser : ArgumentParser
-    directions : str
-        The default directions, for the help.
+    problems : sequence of (str, str)
+        Operations and descriptors that are used if the options select none.
+    directions : sequence of str
+        Directions that are used if neither the options nor a file give any.
+    **texts : str
+        ``help``, ``description`` and ``epilog`` of the command.
     """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, **texts, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    # Sources are pairs of an operation and a descriptor (str) or batch file (Path), in the
+    # command's order. The operation is None for a file whose own path must name it.
+    parser.set_defaults(
+        run=run, sources=[], default_sources=problems, default_directions=directions
+    )
     group = parser.add_argument_group("problems, as benchdnn names them")
     for operation, example in EXAMPLES.items():
         group.add_argument(
@@ -56,19 +77,19 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
     )
     group.add_argument(
         "--dir",
-        type=_choices("dir"),
+        type=_parser(partial(parse_choices, "dir")),
         metavar="DIR,...",
-        help=f"FWD_D, FWD_B, BWD_D, BWD_W, BWD_WB; _B with bias (default: {directions})",
+        help=f"FWD_D, FWD_B, BWD_D, BWD_W, BWD_WB; _B with bias (default: {','.join(directions)})",
     )
     group.add_argument(
         "--dt",
-        type=_choices("dt"),
+        type=_parser(partial(parse_choices, "dt")),
         metavar="TYPE,...",
         help="f32, bf16, f16 (default: f32)",
     )
     group.add_argument(
         "--format",
-        type=_choices("format"),
+        type=_parser(partial(parse_choices, "format")),
         default=DATA_FORMATS,
         metavar="FORMAT,...",
         help="NCX (weights OIX or IOX), NXC (weights XIO or XOI) (default: both)",
@@ -79,61 +100,78 @@ def add_problem_options(parser: argparse.ArgumentParser, directions: str) -> Non
         metavar="N",
         help="minibatch in place of the descriptors' own; 0 keeps that",
     )
-    # Pairs of an operation and a descriptor (str) or batch file (Path), in the command's order.
-    # The operation is None for a file whose own path must name it.
-    parser.set_defaults(sources=())
+    return parser
 
 
-def add_suite_option(parser: argparse.ArgumentParser) -> None:
-    """Add --suite, whose problems `selected_cases` reads as well."""
+def add_measuring_options(
+    parser: argparse.ArgumentParser, *, threads: str, budget: str, seconds: float
+) -> None:
+    """Add --suite, --threads and --budget, with help on what threads and budget are for."""
     parser.add_argument(
         "--suite",
-        action=_Suites,
+        dest="sources",
+        action="extend",
+        type=_parser(_suites),
         metavar="NAME,...",
         help=f"convolutions of well-known networks: {', '.join(SUITES)}",
+    )
+    parser.add_argument(
+        "--threads",
+        type=_thread_count,
+        metavar="N",
+        help=f"{threads} (default: what oneDNN takes)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=positive,
+        default=seconds,
+        metavar="SECONDS",
+        help=f"{budget} (default: %(default)g)",
     )
 
 
 def selected_cases(
-    arguments: argparse.Namespace, default: Sequence[Descriptor], directions: Sequence[str]
-) -> tuple[list[Case], list[str]]:
-    """Return the distinct cases that the options select, and notes on ignored parts of files.
+    arguments: argparse.Namespace, screen: Screen, purpose: str, *, leave_out_empty: bool = False
+) -> list[Case]:
+    """Return the distinct cases that the options select; print what is ignored or left out.
 
     Parameters
     ----------
-    arguments : Namespace
-    default : sequence of Descriptor
-        Problems used if the options select none.
-    directions : sequence of str
-        Directions used if neither the options nor a file give any.
+    purpose : str
+        What the command does with a problem, for the error.
+    leave_out_empty : bool
+        Whether cases with minibatch 0 are left out.
 
     Raises
     ------
     AttributeValueError
         Naming the descriptor, or the file and line, and the error there; or an operation that
-        is given neither descriptor nor file.
+        is given neither descriptor nor file. Also if there is no case.
     """
     if not arguments.sources and (operation := getattr(arguments, "operation", None)):
         raise AttributeValueError(f"--{operation}: no descriptor, and no --batch behind it")
-    problems = [] if arguments.sources else [BatchProblem(descriptor) for descriptor in default]
-    notes: list[str] = []
-    for operation, source in arguments.sources:
+    problems: list[BatchProblem] = []
+    for operation, source in arguments.sources or arguments.default_sources:
         if isinstance(source, Path):
             transposed = (operation or _operation_of(source)) == "deconv"
             batch = read_batch(source, transposed=transposed)
             problems.extend(batch.problems)
-            notes.extend(batch.notes)
+            screen.say(*batch.notes)
         else:
             descriptor = parse_descriptor(source, transposed=operation == "deconv")
             problems.append(BatchProblem(descriptor))
-    cases = [case for problem in problems for case in _cases(problem, arguments, directions)]
     # A file may hold a problem twice, and --mb may make two problems equal.
-    return list(dict.fromkeys(cases)), notes
+    cases = list(dict.fromkeys(case for problem in problems for case in _cases(problem, arguments)))
+    if leave_out_empty:
+        empty = [case.descriptor for case in cases if not case.descriptor.minibatch]
+        screen.say(*(f"left out, with nothing to compute: {descriptor}" for descriptor in empty))
+        cases = [case for case in cases if case.descriptor.minibatch]
+    if not cases:
+        raise AttributeValueError(f"no problem to {purpose}")
+    return cases
 
 
-def _cases(
-    problem: BatchProblem, arguments: argparse.Namespace, directions: Sequence[str]
-) -> list[Case]:
+def _cases(problem: BatchProblem, arguments: argparse.Namespace) -> list[Case]:
     """Return a problem's cases; options override the file, and the file overrides defaults."""
     minibatch = problem.minibatch if arguments.mb is None else arguments.mb
     descriptor = problem.descriptor
@@ -142,7 +180,7 @@ def _cases(
     dtypes = ("f32",) if problem.dtypes is None else problem.dtypes
     return [
         Case(descriptor, direction, dtype, data_format)
-        for direction in arguments.dir or problem.directions or directions
+        for direction in arguments.dir or problem.directions or arguments.default_directions
         for dtype in arguments.dt or dtypes
         for data_format in arguments.format
     ]
@@ -153,22 +191,17 @@ class _Descriptors(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         namespace.operation = self.dest
-        namespace.sources += tuple((self.dest, text) for text in values)
+        namespace.sources = [*namespace.sources, *((self.dest, text) for text in values)]
 
 
 class _BatchFile(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        namespace.sources += ((getattr(namespace, "operation", None), Path(values)),)
+        source = (getattr(namespace, "operation", None), Path(values))
+        namespace.sources = [*namespace.sources, source]
 
 
-class _Suites(argparse.Action):
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        for name in values.lower().split(","):
-            try:
-                files = suite_files(name)
-            except AttributeValueError as error:
-                raise argparse.ArgumentError(self, _without_option(error)) from None
-            namespace.sources += tuple(files)
+def _suites(text: str) -> list[tuple[str, Path]]:
+    return [file for name in text.lower().split(",") for file in suite_files(name)]
 
 
 def _operation_of(path: Path) -> str:
@@ -183,19 +216,16 @@ def _operation_of(path: Path) -> str:
     )
 
 
-def _choices(option: str) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
+def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader of an option's value whose errors argparse prints with the option."""
+
+    def read(text: str) -> Any:
         try:
-            return parse_choices(option, text)
+            return parse(text)
         except AttributeValueError as error:
-            raise argparse.ArgumentTypeError(_without_option(error)) from None
+            raise argparse.ArgumentTypeError(str(error).partition(": ")[2]) from None
 
-    return parse
-
-
-def _without_option(error: AttributeValueError) -> str:
-    """Return an error's message without the option, which argparse puts in front of it."""
-    return str(error).partition(": ")[2]
+    return read
 
 
 def natural(text: str) -> int:
@@ -205,7 +235,7 @@ def natural(text: str) -> int:
     return int(text)
 
 
-def thread_count(text: str) -> int:
+def _thread_count(text: str) -> int:
     """Read a number of threads."""
     number = natural(text)
     if not 0 < number <= MOST_THREADS:

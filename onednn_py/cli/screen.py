@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from onednn_py.tools.extras import MissingExtraError, require
 
@@ -17,24 +18,30 @@ SECONDS_BETWEEN_COUNTS = 30.0
 
 
 class Screen:
-    """Lines on a stream; on a terminal also a progress bar, if rich is installed.
+    """Lines on the standard output; on a terminal also a progress bar, if rich is installed.
 
-    With ``requires_rich``, a missing rich is a `MissingExtraError`, and FORCE_COLOR a terminal.
+    Parameters
+    ----------
+    json : str or None
+        Where the command writes JSON. If it is ``-``, lines go to the standard error.
+    requires_rich : bool
+        Whether a missing rich is a `MissingExtraError`, and FORCE_COLOR makes a terminal.
     """
 
-    def __init__(self, stream: TextIO, *, requires_rich: bool = False) -> None:
-        self._stream = stream
+    def __init__(self, json: str | None, *, requires_rich: bool = False) -> None:
+        self._stream = sys.stderr if json == "-" else sys.stdout
         self._console: Any = None
-        if requires_rich or stream.isatty():
+        if requires_rich or self._stream.isatty():
             with suppress(*() if requires_rich else (MissingExtraError,)):
-                console = require("rich.console", "rich", "demo").Console(file=stream)
+                console = require("rich.console", "rich", "demo").Console(file=self._stream)
                 self._console = console if console.is_terminal else None
 
-    def say(self, line: str) -> None:
-        if self._console is None:
-            print(line, file=self._stream, flush=True)
-        else:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            if self._console is None:
+                print(line, file=self._stream, flush=True)
+            else:
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def tracked(self, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the items and show how many the caller has finished."""
@@ -42,6 +49,13 @@ class Screen:
             for item in items:
                 yield item
                 advance()
+
+    def exit_status(self, left: int, things: str, *, succeeded: bool) -> int:
+        """Return the command's exit status; say how many things an interrupt has left, if any."""
+        if left:
+            self.say(f"interrupted, {left} {things} were left")
+            return 130
+        return 0 if succeeded else 1
 
     @contextmanager
     def _bar(self, total: int) -> Iterator[Callable[[], None]]:

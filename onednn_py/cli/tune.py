@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -18,13 +17,13 @@ from onednn_py.backends.onednn import DEFAULT_BUDGET, library, machine_here, rec
 from onednn_py.backends.onednn.wisdom.files import read
 from onednn_py.dispatch.planner import NO_IMPLEMENTATION
 from onednn_py.errors import AttributeValueError, OneDNNError
-from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.case_fields import case_fields
-from onednn_py.tools.benchmark.report import CaseColumn, counted
-from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, default_problems
+from onednn_py.tools.benchdnn.case import Case, row
+from onednn_py.tools.benchmark.report import case_labels
+from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, DEFAULT_PROBLEMS
+from onednn_py.tools.text import counted
 
 from .outputs import check_writable, write_json
-from .problems import add_problem_options, add_suite_option, positive, selected_cases, thread_count
+from .problems import add_measuring_options, add_problem_command, selected_cases
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -78,28 +77,18 @@ class Outcome:
 
 
 def add_parser(commands: Any) -> None:
-    """Register the command ``tune``."""
-    parser = commands.add_parser(
+    parser = add_problem_command(
+        commands,
         "tune",
+        run,
+        problems=DEFAULT_PROBLEMS,
+        directions=DEFAULT_DIRECTIONS,
         help="measure problems in advance, and keep what was learned",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_suite_option(parser)
-    add_problem_options(parser, ",".join(DEFAULT_DIRECTIONS))
-    parser.add_argument(
-        "--threads",
-        type=thread_count,
-        metavar="N",
-        help="to measure with (default: what oneDNN takes)",
-    )
-    parser.add_argument(
-        "--budget",
-        type=positive,
-        default=DEFAULT_BUDGET,
-        metavar="SECONDS",
-        help="for each problem (default: %(default)g)",
+    add_measuring_options(
+        parser, threads="to measure with", budget="for each problem", seconds=DEFAULT_BUDGET
     )
     parser.add_argument("--again", action="store_true", help="measure even what is known already")
     parser.add_argument(
@@ -109,7 +98,6 @@ def add_parser(commands: Any) -> None:
         help="wisdom file to add to (default: the user's own, or what ONEDNN_PY_WISDOM names)",
     )
     parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -120,12 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
     OneDNNPyError
         Where an option is wrong, there is no oneDNN, or a file cannot be read or written.
     """
-    screen = Screen(sys.stderr if arguments.json == "-" else sys.stdout)
-    cases, notes = selected_cases(arguments, default_problems(), DEFAULT_DIRECTIONS)
-    for note in notes:
-        screen.say(note)
-    if not cases:
-        raise AttributeValueError("no problem to measure")
+    screen = Screen(arguments.json)
+    cases = selected_cases(arguments, screen, "measure")
     check_writable((arguments.json,))
     library()
     outcomes: list[Outcome] = []
@@ -137,11 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
             _tune(cases, arguments, path, screen, outcomes)
         _save(path)
         _report(arguments, path, screen, outcomes)
-    if len(outcomes) < len(cases):
-        screen.say(f"interrupted, {len(cases) - len(outcomes)} problems were left")
-        return 130
     statuses = {outcome.status for outcome in outcomes}
-    return 0 if FAILED not in statuses and statuses & {MEASURED, KNOWN} else 1
+    succeeded = FAILED not in statuses and bool(statuses & {MEASURED, KNOWN})
+    return screen.exit_status(len(cases) - len(outcomes), "problems", succeeded=succeeded)
 
 
 def _checked_output(output: Path | None) -> Path:
@@ -181,13 +163,13 @@ def _tune(
     outcomes: list[Outcome],
 ) -> None:
     """Tune the cases, and append their outcomes to the list."""
-    column = CaseColumn(cases)
-    screen.say(f"{column.heading()}  heuristic µs    best µs   gain  choice")
+    heading, *labels = case_labels(cases)
+    screen.say(f"{heading}  heuristic µs    best µs   gain  choice")
     unsaved = 0
-    for case in screen.tracked(cases):
+    for case, label in screen.tracked(list(zip(cases, labels, strict=True))):
         outcome = _tune_case(case, arguments.budget, again=arguments.again)
         outcomes.append(outcome)
-        screen.say(f"{column.cell(case)}  {_line(outcome)}")
+        screen.say(f"{label}  {_line(outcome)}")
         unsaved += outcome.status == MEASURED
         if unsaved == PROBLEMS_BETWEEN_SAVES:
             _save(path)
@@ -247,18 +229,15 @@ def _report(
         **{status: counts[status] for status in (MEASURED, KNOWN, NUMPY, FAILED)},
         "kept_heuristic": kept,
         "geometric_mean": mean,
-        "cases": [_as_json(outcome) for outcome in outcomes],
+        "cases": [
+            {
+                **row(outcome),
+                "gain": outcome.gain,
+                "timings": [
+                    {"choice": choice, "microseconds": time} for choice, time in outcome.timings
+                ],
+            }
+            for outcome in outcomes
+        ],
     }
     write_json(arguments.json, content)
-
-
-def _as_json(outcome: Outcome) -> dict[str, Any]:
-    return {
-        **case_fields(outcome.case),
-        "status": outcome.status,
-        "detail": outcome.detail,
-        "heuristic_microseconds": outcome.heuristic_microseconds,
-        "microseconds": outcome.microseconds,
-        "gain": outcome.gain,
-        "timings": [{"choice": name, "microseconds": time} for name, time in outcome.timings],
-    }

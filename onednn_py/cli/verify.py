@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError, info
-from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
+from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.extras import require
 from onednn_py.tools.verification.figure import save_error_figure
@@ -27,8 +25,8 @@ from onednn_py.tools.verification.report import (
 )
 from onednn_py.tools.verification.verifier import Outcome, Verifier, fit_to_limits, native_runner
 
-from .outputs import check_writable, picture, write_json
-from .problems import add_problem_options, natural, positive, selected_cases
+from .outputs import check_writable, library_title, picture, run_facts, write_json
+from .problems import add_problem_command, natural, positive, selected_cases
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -39,23 +37,21 @@ DEFAULT_COMPARE = "numpy"
 DEFAULT_MAX_FLOPS = 2e10
 
 # Default problems: each kind of geometry once, within seconds.
-CONVOLUTIONS = (
-    'ic3ih32oc16kh7sh2ph3n"first_layer"',
-    'ic32ih14oc64kh1n"1x1"',
-    'ic32ih15oc48kh1sh2n"1x1_stride"',
-    'ic32ih14oc32kh3ph1n"3x3"',
-    'ic17ih13oc19kh3sh2ph1n"channel_tails"',
-    'ic16ih12iw17oc24kh3kw5sh1sw2ph1pw2dh1dw0n"mixed_axes"',
-    'g4ic32ih12oc16kh3ph1n"groups"',
-    'g32ic32ih14oc32kh3ph1n"depthwise"',
-    'ic16iw40oc32kw3pw2dw1n"1d_dilated"',
-    'ic8id7oc16kd3pd1sd2n"3d"',
-)
-TRANSPOSED = (
-    'ic32ih7oc16kh4sh2ph1n"upsampling"',
-    'ic16ih9oc24kh3ph1dh1n"dilated"',
-    'g4ic16iw11oc32kw3sw2pw1n"1d_groups"',
-    'ic8id4oc6kd3sd2n"3d"',
+DEFAULT_PROBLEMS = (
+    ("conv", 'ic3ih32oc16kh7sh2ph3n"first_layer"'),
+    ("conv", 'ic32ih14oc64kh1n"1x1"'),
+    ("conv", 'ic32ih15oc48kh1sh2n"1x1_stride"'),
+    ("conv", 'ic32ih14oc32kh3ph1n"3x3"'),
+    ("conv", 'ic17ih13oc19kh3sh2ph1n"channel_tails"'),
+    ("conv", 'ic16ih12iw17oc24kh3kw5sh1sw2ph1pw2dh1dw0n"mixed_axes"'),
+    ("conv", 'g4ic32ih12oc16kh3ph1n"groups"'),
+    ("conv", 'g32ic32ih14oc32kh3ph1n"depthwise"'),
+    ("conv", 'ic16iw40oc32kw3pw2dw1n"1d_dilated"'),
+    ("conv", 'ic8id7oc16kd3pd1sd2n"3d"'),
+    ("deconv", 'ic32ih7oc16kh4sh2ph1n"upsampling"'),
+    ("deconv", 'ic16ih9oc24kh3ph1dh1n"dilated"'),
+    ("deconv", 'g4ic16iw11oc32kw3sw2pw1n"1d_groups"'),
+    ("deconv", 'ic8id4oc6kd3sd2n"3d"'),
 )
 DESCRIPTION = """Run convolutions and transposed convolutions on oneDNN, filled with
 benchdnn's integers, whose sums are exact in the type, and compare every element with a
@@ -71,15 +67,16 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Register the command ``verify``."""
-    parser = commands.add_parser(
+    parser = add_problem_command(
+        commands,
         "verify",
+        run,
+        problems=DEFAULT_PROBLEMS,
+        directions=DEFAULT_DIRECTIONS,
         help="check benchdnn's problems against a float64 reference, NumPy and native oneDNN",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_problem_options(parser, ",".join(DEFAULT_DIRECTIONS))
     parser.add_argument(
         "--compare",
         default=DEFAULT_COMPARE,
@@ -111,7 +108,6 @@ def add_parser(commands: Any) -> None:
     errors.add_argument(
         "--plot", type=picture, metavar="FILE", help="draw the errors to a .png or .svg file"
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -123,15 +119,11 @@ def run(arguments: argparse.Namespace) -> int:
         If an option is wrong, no oneDNN is found, or a requested comparison is unavailable.
     """
     _check_options(arguments)
-    screen = Screen(sys.stderr if arguments.json == "-" else sys.stdout)
-    cases, notes = selected_cases(arguments, _default_problems(), DEFAULT_DIRECTIONS)
-    for note in notes:
-        screen.say(note)
-    if not cases:
-        raise AttributeValueError("no problem to verify")
-    facts = info()
+    screen = Screen(arguments.json)
+    cases = selected_cases(arguments, screen, "verify")
+    facts = {"seed": arguments.seed, **run_facts()}
     if facts["library"]:
-        screen.say(f"oneDNN {facts['version']} for {facts['cpu_isa']}, {facts['library']}")
+        screen.say(f"{library_title(facts)}, {facts['library']}")
     return (_report_errors if arguments.errors else _verify)(arguments, cases, screen, facts)
 
 
@@ -144,13 +136,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
     check_writable((arguments.junit, arguments.plot, arguments.json))
-
-
-def _default_problems() -> list[Descriptor]:
-    return [
-        *(parse_descriptor(text) for text in CONVOLUTIONS),
-        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
-    ]
 
 
 def _compared(arguments: argparse.Namespace) -> list[str]:
@@ -185,15 +170,12 @@ def _verify(
             outcomes.append(outcome)
             if arguments.verbose or outcome.status in printed:
                 screen.say(outcome_line(len(outcomes), outcome, command))
-    for line in summary_lines(outcomes):
-        screen.say(line)
-    write_json(arguments.json, {**_heading(arguments, facts), **to_json(outcomes, command)})
+    screen.say(*summary_lines(outcomes))
+    write_json(arguments.json, {**facts, **to_json(outcomes, command)})
     if arguments.junit is not None:
         arguments.junit.write_text(to_junit(outcomes, command), encoding="utf-8")
-    if len(outcomes) < len(cases):
-        screen.say(f"interrupted, {len(cases) - len(outcomes)} tests were left")
-        return 130
-    return 0 if succeeded(outcomes) else 1
+    left = len(cases) - len(outcomes)
+    return screen.exit_status(left, "tests", succeeded=succeeded(outcomes))
 
 
 def _report_errors(
@@ -224,18 +206,10 @@ def _report_errors(
         for reason in failures:
             screen.say(f"FAILED ({reason}) {command} {case.options}")
     groups = grouped(measurements)
-    for line in table(groups):
-        screen.say(line)
+    screen.say(*table(groups))
     screen.say(f"cases:{len(cases)} skipped:{counts['skipped']} failed:{counts['failed']}")
-    report = measurements_to_json(measurements, groups)
-    write_json(arguments.json, {**_heading(arguments, facts), **report})
+    write_json(arguments.json, {**facts, **measurements_to_json(measurements, groups)})
     if arguments.plot is not None and measurements:
-        title = f"oneDNN {facts['version']} for {facts['cpu_isa']}"
-        save_error_figure(arguments.plot, measurements, title)
+        save_error_figure(arguments.plot, measurements, library_title(facts))
         screen.say(f"the errors are drawn in {arguments.plot}")
     return 1 if counts["failed"] or not measurements else 0
-
-
-def _heading(arguments: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("onednn_py", "numpy", "library", "version", "hash", "cpu_isa", "threads")
-    return {"seed": arguments.seed, **{name: facts[name] for name in names}}

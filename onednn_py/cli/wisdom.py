@@ -15,8 +15,8 @@ from onednn_py import wisdom
 from onednn_py.backends.onednn import machine_here
 from onednn_py.backends.onednn.wisdom.files import Contents, merge_into, read
 from onednn_py.errors import AttributeValueError, OneDNNPyError
-from onednn_py.tools.benchmark.report import aligned, counted
-from onednn_py.wisdom import Entry, Machine
+from onednn_py.tools.text import aligned, counted
+from onednn_py.wisdom import Entry
 
 __all__ = ["add_parser", "run"]
 
@@ -65,15 +65,23 @@ def _show(arguments: argparse.Namespace) -> None:
         problem: entry for (machine, problem), entry in contents.entries.items() if machine == here
     }
     others = Counter(machine for machine, _ in contents.entries if machine != here)
-    if arguments.json:
-        _print_json(path, here, entries, others)
-        return
-    print(path)
-    print(f"{here or 'no oneDNN library'}: {counted(len(entries), 'problem')}")
-    for line in _table(entries):
-        print(f"  {line}")
-    for machine, count in others.items():
-        print(f"for {machine}: {counted(count, 'problem')}")
+    facts = {
+        "path": str(path),
+        "machine": here and asdict(here),
+        "entries": [
+            {"problem": problem, **asdict(entry), "gain": entry.gain}
+            for problem, entry in sorted(entries.items())
+        ],
+        "others": [{**asdict(machine), "entries": count} for machine, count in others.items()],
+    }
+    _print(
+        arguments,
+        facts,
+        str(path),
+        f"{here or 'no oneDNN library'}: {counted(len(entries), 'problem')}",
+        *(f"  {line}" for line in _table(entries)),
+        *(f"for {machine}: {counted(count, 'problem')}" for machine, count in others.items()),
+    )
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -93,11 +101,9 @@ def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
     here = machine_here()
     total = merge_into(target, entries, {})
     count = sum(machine == here for machine, _ in entries)
-    if arguments.json:
-        facts = {"path": str(target), "added": len(entries), "for_here": count, "entries": total}
-        print(json.dumps(facts, indent=2))
-    else:
-        print(f"{target}: {counted(len(entries), 'problem')} added, {count} of them for here")
+    facts = {"path": str(target), "added": len(entries), "for_here": count, "entries": total}
+    added = counted(len(entries), "problem")
+    _print(arguments, facts, f"{target}: {added} added, {count} of them for here")
 
 
 def _forget(arguments: argparse.Namespace) -> None:
@@ -105,10 +111,14 @@ def _forget(arguments: argparse.Namespace) -> None:
     count = len(_read(path, may_be_missing=True).entries)
     if path.exists():
         wisdom.forget(path)
-    if arguments.json:
-        print(json.dumps({"path": str(path), "forgotten": count}, indent=2))
-    else:
-        print(f"{path}: {counted(count, 'problem')} forgotten")
+    facts = {"path": str(path), "forgotten": count}
+    _print(arguments, facts, f"{path}: {counted(count, 'problem')} forgotten")
+
+
+def _print(arguments: argparse.Namespace, facts: Mapping[str, Any], *lines: str) -> None:
+    """Print the facts as JSON if the option asks for it, or else the lines."""
+    for line in [json.dumps(facts, indent=2)] if arguments.json else lines:
+        print(line)
 
 
 def _default_file() -> Path:
@@ -127,27 +137,6 @@ def _read(path: Path, *, may_be_missing: bool = False) -> Contents:
     return contents
 
 
-def _print_json(
-    path: Path, here: Machine | None, entries: Mapping[str, Entry], others: Mapping[Machine, int]
-) -> None:
-    facts = {
-        "path": str(path),
-        "machine": here and asdict(here),
-        "entries": [
-            {
-                "problem": problem,
-                "choice": entry.choice,
-                "microseconds": entry.microseconds,
-                "heuristic_microseconds": entry.heuristic_microseconds,
-                "gain": entry.gain,
-            }
-            for problem, entry in sorted(entries.items())
-        ],
-        "others": [{**asdict(machine), "entries": count} for machine, count in others.items()],
-    }
-    print(json.dumps(facts, indent=2))
-
-
 def _table(entries: Mapping[str, Entry]) -> list[str]:
     rows = [
         (
@@ -160,7 +149,7 @@ def _table(entries: Mapping[str, Entry]) -> list[str]:
         for problem, entry in sorted(entries.items())
     ]
     heading = ("microseconds", "heuristic", "gain", "problem", "choice")
-    return aligned([heading, *rows], numbers=3) if rows else []
+    return aligned([heading, *rows], ">>>") if rows else []
 
 
 def _choice(choice: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from onednn_py import AttributeValueError
 
@@ -61,24 +62,20 @@ def read_batch(path: Path, *, transposed: bool) -> Batch:
     """
     reader = _Reader(transposed)
     reader.read(path)
-    ignored = [f"{path}: ignored {option}" for option in dict.fromkeys(reader.ignored)]
+    ignored = [f"{path}: ignored {option}" for option in reader.ignored]
     return Batch(tuple(reader.problems), (*reader.notes, *ignored))
-
-
-@dataclass(slots=True)
-class _Options:
-    directions: tuple[str, ...] | None = None
-    dtypes: tuple[str, ...] | None = None
-    minibatches: tuple[int | None, ...] = (None,)
 
 
 @dataclass(slots=True)
 class _Reader:
     transposed: bool
-    options: _Options = field(default_factory=_Options)
+    # Directions and dtypes, by their names in BatchProblem.
+    options: dict[str, Any] = field(default_factory=dict)
+    minibatches: tuple[int | None, ...] = (None,)
     problems: list[BatchProblem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
+    # Dictionaries hold each text once, in order.
+    notes: dict[str, None] = field(default_factory=dict)
+    ignored: dict[str, None] = field(default_factory=dict)
     including: list[Path] = field(default_factory=list)
 
     def read(self, path: Path) -> None:
@@ -102,26 +99,25 @@ class _Reader:
             if word.count('"') == 1 and word[-1] != '"':
                 raise AttributeValueError(f"{word}: a name has no white space, which ends a word")
             descriptor = parse_descriptor(word, transposed=self.transposed)
-            directions, dtypes = self.options.directions, self.options.dtypes
-            self.problems.extend(
-                BatchProblem(descriptor, directions, dtypes, minibatch)
-                for minibatch in self.options.minibatches
-            )
+            self.problems += [
+                BatchProblem(descriptor, **self.options, minibatch=minibatch)
+                for minibatch in self.minibatches
+            ]
             return
         option, _, value = word[2:].partition("=")
         if option == "reset":
-            self.options = _Options()
+            self.options, self.minibatches = {}, (None,)
         elif option == "batch":
             sibling = path.parent / value
             self.read(sibling if sibling.is_file() else Path(value))
         elif option == "dir":
-            self.options.directions = parse_choices("dir", value)
+            self.options["directions"] = parse_choices("dir", value)
         elif option == "mb":
-            self.options.minibatches = parse_minibatches(value)
+            self.minibatches = parse_minibatches(value)
         elif option == "dt":
-            self.options.dtypes = self._supported_dtypes(value, path)
+            self.options["dtypes"] = self._supported_dtypes(value, path)
         else:
-            self.ignored.append(f"--{option}")
+            self.ignored[f"--{option}"] = None
 
     def _supported_dtypes(self, value: str, path: Path) -> tuple[str, ...]:
         """Return the supported data types, and note the unsupported ones."""
@@ -130,9 +126,7 @@ class _Reader:
             try:
                 supported.update(dict.fromkeys(parse_choices("dt", word)))
             except AttributeValueError:
-                note = f"{path}: left out what is of type {word}"
-                if note not in self.notes:
-                    self.notes.append(note)
+                self.notes[f"{path}: left out what is of type {word}"] = None
         return tuple(supported)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -18,9 +18,9 @@ from onednn_py.problem.operations import DOCUMENTED, Operation
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 
-from .descriptor import Descriptor
+from .descriptor import Descriptor, parse_descriptor
 
-__all__ = ["DATA_FORMATS", "DIRECTIONS", "Case"]
+__all__ = ["DATA_FORMATS", "DIRECTIONS", "Case", "row"]
 
 Array = npt.NDArray[Any]
 
@@ -136,7 +136,7 @@ class Case:
             f" --{d.operation} {shlex.quote(str(d))}"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str]:
         d = self.descriptor
         return {
             "operation": d.operation,
@@ -146,6 +146,13 @@ class Case:
             "dtype": self.dtype,
             "format": self.data_format,
         }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, str]) -> Case:
+        """Return the case of a mapping that has at least the items of `to_json`."""
+        transposed = values["operation"] == "deconv"
+        descriptor = parse_descriptor(values["descriptor"], transposed=transposed)
+        return cls(descriptor, values["direction"], values["dtype"], values["format"])
 
     def with_minibatch(self, minibatch: int) -> Case:
         return replace(self, descriptor=self.descriptor.with_minibatch(minibatch))
@@ -200,3 +207,9 @@ class Case:
         if self.operation.direction is Direction.BACKWARD_WEIGHTS:
             keywords["bias"] = self.has_bias
         return keywords
+
+
+def row(outcome: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, with `Case.to_json` in place of the field ``case``."""
+    names = (field.name for field in fields(outcome) if field.name != "case")
+    return {**outcome.case.to_json(), **{name: getattr(outcome, name) for name in names}}

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import NamedTuple
 
 from onednn_py import AttributeValueError
 from onednn_py.problem.geometry import axis_from_size, effective_kernel, exact_pad_end
@@ -161,132 +160,126 @@ def parse_descriptor(text: str, *, transposed: bool = False) -> Descriptor:
     >>> str(descriptor)
     'mb2ic16ih14oc32oh14kh3ph1'
     """
-    return _Parser(text, transposed).descriptor()
+    try:
+        return _parsed(text, transposed)
+    except AttributeValueError as error:
+        operation = "deconv" if transposed else "conv"
+        raise AttributeValueError(f"{operation} descriptor {text!r}: {error}") from None
 
 
-class _Axis(NamedTuple):
-    src: int
-    dst: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad_begin: int
+def _parsed(text: str, transposed: bool) -> Descriptor:
+    entries, name = _entries(text)
+    for entry in ("ic", "oc"):
+        if not entries.get(entry):
+            raise AttributeValueError(f"{entry} is missing or 0")
+    groups = entries.get("g", 1)
+    if not groups:
+        raise AttributeValueError("g0: expected at least one group")
+    for entry in ("ic", "oc"):
+        if entries[entry] % groups:
+            raise AttributeValueError(f"{entry}{entries[entry]}: g{groups} does not divide it")
+    src, dst, kernel, strides, dilations, pads_begin = zip(*_axes(entries, transposed), strict=True)
+    return Descriptor(
+        transposed=transposed,
+        groups=groups,
+        minibatch=entries.get("mb", DEFAULT_MINIBATCH),
+        inputs=entries["ic"],
+        outputs=entries["oc"],
+        src=src,
+        dst=dst,
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        pads_begin=pads_begin,
+        name=name,
+    )
 
 
-class _Parser:
-    def __init__(self, text: str, transposed: bool) -> None:
-        self._text = text
-        self._transposed = transposed
+def _entries(text: str) -> tuple[dict[str, int], str]:
+    """Return the integers by entry, the last of a repeated entry, and the name."""
+    entries: dict[str, int] = {}
+    position = 0
+    while position < len(text):
+        if text[position] == "_":
+            position += 1
+            continue
+        if text[position] == "n":
+            return entries, _checked_name(text[position + 1 :])
+        match = _ENTRY.match(text, position)
+        if match is None:
+            raise AttributeValueError(f"{text[position:]!r}: no entry begins like that")
+        entry, digits = match.groups()
+        if digits in ("", "-"):
+            raise AttributeValueError(f"{text[position:]!r}: no integer after {entry}")
+        # The length is checked first, because int() refuses very long texts.
+        if digits[0] == "-" or len(digits) > len(str(INT64_MAX)) or int(digits) > INT64_MAX:
+            raise AttributeValueError(f"{entry}{digits}: expected an integer from 0 to {INT64_MAX}")
+        entries[entry] = int(digits)
+        position = match.end()
+    return entries, ""
 
-    def descriptor(self) -> Descriptor:
-        entries, name = self._entries()
-        for entry in ("ic", "oc"):
-            if not entries.get(entry):
-                raise self._error(f"{entry} is missing or 0")
-        groups = entries.get("g", 1)
-        if not groups:
-            raise self._error("g0: expected at least one group")
-        for entry in ("ic", "oc"):
-            if entries[entry] % groups:
-                raise self._error(f"{entry}{entries[entry]}: g{groups} does not divide it")
-        src, dst, kernel, strides, dilations, pads_begin = zip(*self._axes(entries), strict=True)
-        return Descriptor(
-            transposed=self._transposed,
-            groups=groups,
-            minibatch=entries.get("mb", DEFAULT_MINIBATCH),
-            inputs=entries["ic"],
-            outputs=entries["oc"],
-            src=src,
-            dst=dst,
-            kernel=kernel,
-            strides=strides,
-            dilations=dilations,
-            pads_begin=pads_begin,
-            name=name,
-        )
 
-    def _error(self, message: str) -> AttributeValueError:
-        operation = "deconv" if self._transposed else "conv"
-        return AttributeValueError(f"{operation} descriptor {self._text!r}: {message}")
+def _checked_name(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1]
+    if not text.isprintable() or " " in text:
+        raise AttributeValueError(f"n{text!r}: a name has no white space")
+    return text
 
-    def _entries(self) -> tuple[dict[str, int], str]:
-        """Return the integers by entry, the last of a repeated entry, and the name."""
-        entries: dict[str, int] = {}
-        text, position = self._text, 0
-        while position < len(text):
-            if text[position] == "_":
-                position += 1
-                continue
-            if text[position] == "n":
-                return entries, self._name(text[position + 1 :])
-            match = _ENTRY.match(text, position)
-            if match is None:
-                raise self._error(f"{text[position:]!r}: no entry begins like that")
-            entry, digits = match.groups()
-            if digits in ("", "-"):
-                raise self._error(f"{text[position:]!r}: no integer after {entry}")
-            # The length is checked first, because int() refuses very long texts.
-            if digits[0] == "-" or len(digits) > len(str(INT64_MAX)) or int(digits) > INT64_MAX:
-                raise self._error(f"{entry}{digits}: expected an integer from 0 to {INT64_MAX}")
-            entries[entry] = int(digits)
-            position = match.end()
-        return entries, ""
 
-    def _name(self, text: str) -> str:
-        if len(text) > 1 and text[0] == text[-1] == '"':
-            text = text[1:-1]
-        if not text.isprintable() or " " in text:
-            raise self._error(f"n{text!r}: a name has no white space")
-        return text
+def _axes(entries: Mapping[str, int], transposed: bool) -> list[tuple[int, ...]]:
+    """Return the values of `_axis` for each spatial axis."""
+    for letter in AXES:
+        if entries.get(f"s{letter}") == 0:
+            raise AttributeValueError(f"s{letter}0: expected a stride of at least 1")
+    given = {letter: axis for letter in AXES if (axis := _axis(letter, entries, transposed))}
+    letters = "".join(given)
+    if letters in ("w", "hw", "dhw"):
+        return list(given.values())
+    if letters in ("h", "d"):
+        return [given[letters]] * (len(AXES) - AXES.index(letters))
+    if not letters:
+        raise AttributeValueError("no spatial axis: expected iw and kw, ih and kh, or id and kd")
+    missing = "w" if "h" in letters else "h"
+    raise AttributeValueError(
+        f"i{missing} and k{missing} are missing: expected both of h and w, or none"
+    )
 
-    def _axes(self, entries: Mapping[str, int]) -> list[_Axis]:
-        for letter in AXES:
-            if entries.get(f"s{letter}") == 0:
-                raise self._error(f"s{letter}0: expected a stride of at least 1")
-        given = {letter: axis for letter in AXES if (axis := self._axis(letter, entries))}
-        letters = "".join(given)
-        if letters in ("w", "hw", "dhw"):
-            return list(given.values())
-        if letters in ("h", "d"):
-            return [given[letters]] * (len(AXES) - AXES.index(letters))
-        if not letters:
-            raise self._error("no spatial axis: expected iw and kw, ih and kh, or id and kd")
-        missing = "w" if "h" in letters else "h"
-        raise self._error(
-            f"i{missing} and k{missing} are missing: expected both of h and w, or none"
-        )
 
-    def _axis(self, axis: str, entries: Mapping[str, int]) -> _Axis | None:
-        """Return a spatial axis with omitted sizes and pads filled in, None if it is not given."""
-        src, dst, kernel = (entries.get(f"{entry}{axis}", 0) for entry in "iok")
-        stride, pad = entries.get(f"s{axis}", 1), entries.get(f"p{axis}")
-        dilation = entries.get(f"d{axis}", 0) + 1
-        if not (src or dst or kernel or dilation > 1 or stride > 1 or pad):
-            return None
-        for entry, value in (("i", src), ("k", kernel)):
-            if not value:
-                raise self._error(f"{entry}{axis} is missing or 0")
-        extent = effective_kernel(kernel, dilation)
-        if not dst:
-            pad = pad or 0
-            if self._transposed:
-                dst = axis_from_size(src, extent, stride, 2 * pad, 0)
-            else:
-                dst = _divided(src - extent + 2 * pad, stride) + 1
-            if dst <= 0:
-                raise self._error(
-                    f"o{axis} would be {dst}: k{axis}{kernel} is larger than its input"
-                )
-        size, windows = (dst, src) if self._transposed else (src, dst)
-        if pad is None:
-            pad = _divided(exact_pad_end(size, windows, extent, stride, 0), 2)
-        end = exact_pad_end(size, windows, extent, stride, pad)
-        if pad < 0 or end <= -stride:
-            raise self._error(
-                f"o{axis}{dst}: expected another size; the pads would be {pad} and {end},"
-                f" where oneDNN takes p{axis} >= 0 and an end pad above -s{axis} = {-stride}"
+def _axis(axis: str, entries: Mapping[str, int], transposed: bool) -> tuple[int, ...] | None:
+    """Return src, dst, kernel, stride, dilation and begin pad of an axis, None if not given.
+
+    Omitted sizes and pads are filled in.
+    """
+    src, dst, kernel = (entries.get(f"{entry}{axis}", 0) for entry in "iok")
+    stride, pad = entries.get(f"s{axis}", 1), entries.get(f"p{axis}")
+    dilation = entries.get(f"d{axis}", 0) + 1
+    if not (src or dst or kernel or dilation > 1 or stride > 1 or pad):
+        return None
+    for entry, value in (("i", src), ("k", kernel)):
+        if not value:
+            raise AttributeValueError(f"{entry}{axis} is missing or 0")
+    extent = effective_kernel(kernel, dilation)
+    if not dst:
+        pad = pad or 0
+        if transposed:
+            dst = axis_from_size(src, extent, stride, 2 * pad, 0)
+        else:
+            dst = _divided(src - extent + 2 * pad, stride) + 1
+        if dst <= 0:
+            raise AttributeValueError(
+                f"o{axis} would be {dst}: k{axis}{kernel} is larger than its input"
             )
-        return _Axis(src, dst, kernel, stride, dilation, pad)
+    size, windows = (dst, src) if transposed else (src, dst)
+    if pad is None:
+        pad = _divided(exact_pad_end(size, windows, extent, stride, 0), 2)
+    end = exact_pad_end(size, windows, extent, stride, pad)
+    if pad < 0 or end <= -stride:
+        raise AttributeValueError(
+            f"o{axis}{dst}: expected another size; the pads would be {pad} and {end},"
+            f" where oneDNN takes p{axis} >= 0 and an end pad above -s{axis} = {-stride}"
+        )
+    return src, dst, kernel, stride, dilation, pad
 
 
 def _divided(numerator: int, denominator: int) -> int:

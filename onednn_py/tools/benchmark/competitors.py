@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from onednn_py.errors import OneDNNPyError
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.native_programs import case_line, known_defect, native_program
-from onednn_py.tools.verification.native_runner import native_tokens
+from onednn_py.tools.native_programs import case_line, native_program
+from onednn_py.tools.verification.native_runner import native_defect, native_tokens
 
-from .case_fields import case_fields
 from .worker_process import WorkerFailure, WorkerProcess, worker_environment
 
 __all__ = ["OTHERS", "Competitor", "CompetitorUnavailableError", "started_competitors"]
@@ -29,10 +28,6 @@ INSTALL_TORCH = "pip install torch (PyTorch for the CPU alone), or leave torch o
 
 class CompetitorUnavailableError(OneDNNPyError):
     """A competitor cannot run here; the message says why and what helps."""
-
-
-def _fields_as_json(case: Case) -> str:
-    return json.dumps(case_fields(case))
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Competitor:
     name: str
     process: WorkerProcess
     version: str
-    request: Callable[[Case], str] = _fields_as_json
+    request: Callable[[Case], str] = lambda case: json.dumps(case.to_json())
     defect: Callable[[Case], str] = lambda case: ""
 
 
@@ -118,13 +113,9 @@ def _start(name: str, threads: int, effort: str) -> Competitor:
         reason = failure.detail or failure.status
         raise CompetitorUnavailableError(f"{name}: {reason}{remedy}") from None
     if name == "native":
-        return Competitor(name, process, version, _native_request, _native_defect)
+        return Competitor(name, process, version, _native_request, native_defect)
     return Competitor(name, process, version)
 
 
 def _native_request(case: Case) -> str:
     return case_line({**native_tokens(case), "dt": case.dtype})
-
-
-def _native_defect(case: Case) -> str:
-    return known_defect(case.problem())

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.text import aligned
 
 from .results import EXPECTED, OK, Group, Result
 
 __all__ = [
-    "CaseColumn",
-    "CaseTable",
-    "aligned",
-    "counted",
+    "case_labels",
     "failure_lines",
     "gap_lines",
     "group_lines",
+    "result_heading",
+    "result_line",
     "tiny_lines",
     "tiny_rows",
 ]
@@ -30,61 +30,30 @@ GROUP_HEADING = ("type", "format", "direction", "against", "cases", "mean", "fas
 TINY_NAMES = {"ours": "plain call", "plan": "plan, out=", "native": "native", "torch": "PyTorch"}
 
 
-class CaseColumn:
-    """The first column of a table that is printed while its cases are measured.
-
-    Parameters
-    ----------
-    cases : sequence of Case
-        All cases of the table; they set the column's width.
-    """
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        names = ("problem", *(_name(case) for case in cases))
-        self._name_width = min(max(map(len, names)), WIDEST_NAME)
-        self._category_width = max((len(_category(case)) for case in cases), default=0)
-
-    def heading(self) -> str:
-        return self._cell("problem", "")
-
-    def cell(self, case: Case) -> str:
-        name = _name(case)
-        if len(name) > self._name_width:
-            name = name[: self._name_width - 3] + "..."
-        return self._cell(name, _category(case))
-
-    def _cell(self, name: str, category: str) -> str:
-        return f"{name:{self._name_width}}  {category:{self._category_width}}"
+def case_labels(cases: Sequence[Case]) -> list[str]:
+    """Return a heading and a label for each case, all of one width."""
+    names = [case.descriptor.name or str(case.descriptor) for case in cases]
+    shown = [f"{name[: WIDEST_NAME - 3]}..." if len(name) > WIDEST_NAME else name for name in names]
+    labels = aligned([("problem", ""), *zip(shown, map(_category, cases), strict=True)])
+    width = max(map(len, labels))
+    return [label.ljust(width) for label in labels]
 
 
-class CaseTable:
-    """A table of ratios, printed while the cases are measured.
+def result_heading(others: Sequence[str]) -> str:
+    """Return the heading of `result_line` for the competitors to compare with."""
+    columns = "".join(f"  {f'vs {other}':>9}" for other in others)
+    return f"     ms   GF/s  peak{columns}  implementation"
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        All cases of the table.
-    others : sequence of str
-        The competitors to compare with.
-    """
 
-    def __init__(self, cases: Sequence[Case], others: Sequence[str]) -> None:
-        self._column = CaseColumn(cases)
-        self._others = others
-
-    def heading(self) -> str:
-        others = "".join(f"  {f'vs {other}':>9}" for other in self._others)
-        return f"{self._column.heading()}       ms   GF/s  peak{others}  implementation"
-
-    def line(self, result: Result) -> str:
-        problem = self._column.cell(result.case)
-        if not result.own.seconds:
-            return f"{problem}  {result.own.status}: {result.own.detail}"
-        rate, share = result.rate or 0.0, result.peak_share
-        times = f"{1e3 * result.own.median:7.2f}  {rate / 1e9:5.0f}"
-        percent = "   -" if share is None else f"{share:4.0%}"
-        others = "".join(f"  {_cell(result.ratio(other), '-'):>9}" for other in self._others)
-        return f"{problem}  {times}  {percent}{others}  {result.own.detail}"
+def result_line(result: Result, others: Sequence[str]) -> str:
+    """Return time, speed and ratios of a case, to stand behind its label."""
+    if not result.own.seconds:
+        return f"{result.own.status}: {result.own.detail}"
+    rate, share = result.rate or 0.0, result.peak_share
+    percent = "   -" if share is None else f"{share:4.0%}"
+    ratios = "".join(f"  {_cell(result.ratio(other), '-'):>9}" for other in others)
+    times = f"{1e3 * result.own.median:7.2f}  {rate / 1e9:5.0f}"
+    return f"{times}  {percent}{ratios}  {result.own.detail}"
 
 
 def failure_lines(result: Result) -> list[str]:
@@ -105,10 +74,6 @@ def gap_lines(results: Sequence[Result]) -> list[str]:
         if timing.status != OK
     )
     return [f"{other}: {number} {reason}" for (other, reason), number in counts.items()]
-
-
-def _name(case: Case) -> str:
-    return case.descriptor.name or str(case.descriptor)
 
 
 def _category(case: Case) -> str:
@@ -154,27 +119,3 @@ def tiny_lines(result: Result) -> list[str]:
     heading = ("", "µs", "vs native", "vs torch")
     title = f"{result.case.descriptor} {_category(result.case)}"
     return [title, *aligned([heading, *tiny_rows(result)])]
-
-
-def aligned(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
-    """Return rows as lines, with columns as wide as their longest cell.
-
-    Parameters
-    ----------
-    rows : sequence of sequence of str
-    numbers : int
-        How many columns, from the left, are aligned to the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = ">" * numbers + "<" * (len(widths) - numbers)
-    return [
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def counted(number: int, name: str) -> str:
-    """Return a number and a name, in the plural where the number is not 1."""
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
 from onednn_py.tools.benchdnn.case import Case
-
-from .case_fields import case_fields, case_from_fields
 
 __all__ = [
     "EXPECTED",
@@ -169,22 +168,22 @@ def grouped(results: Sequence[Result]) -> list[Group]:
     Against native there is one more group, over all types, formats and directions: the cases of
     at least 1 ms for which both chose the same implementation.
     """
-    keys = dict.fromkeys((result.category, other) for result in results for other in result.others)
-    groups = [
-        _group(category, other, "", [result for result in results if result.category == category])
-        for category, other in keys
-    ]
-    same = [result for result in results if _same_implementation(result)]
-    groups.append(_group(Category("", "", ""), "native", "same implementation, 1 ms or more", same))
-    return [group for group in groups if group is not None]
-
-
-def _group(category: Category, other: str, note: str, results: Iterable[Result]) -> Group | None:
-    compared = [(ratio, result) for result in results if (ratio := result.ratio(other)) is not None]
-    if not compared:
-        return None
-    worst = min(compared, key=lambda pair: pair[0])[1]
-    return Group(category, other, note, tuple(ratio for ratio, _ in compared), worst)
+    members: dict[tuple[Category, str, str], list[Result]] = {}
+    for result in results:
+        for other in result.others:
+            members.setdefault((result.category, other, ""), []).append(result)
+    everything = (Category("", "", ""), "native", "same implementation, 1 ms or more")
+    members[everything] = [result for result in results if _same_implementation(result)]
+    groups = []
+    for (category, other, note), group in members.items():
+        compared = [
+            (ratio, result) for result in group if (ratio := result.ratio(other)) is not None
+        ]
+        if compared:
+            ratios, _ = zip(*compared, strict=True)
+            _, worst = min(compared, key=itemgetter(0))
+            groups.append(Group(category, other, note, ratios, worst))
+    return groups
 
 
 def _same_implementation(result: Result) -> bool:
@@ -217,7 +216,7 @@ def to_json(results: Sequence[Result]) -> dict[str, Any]:
         ],
         "cases": [
             {
-                **case_fields(result.case),
+                **result.case.to_json(),
                 "flops": result.case.descriptor.flops,
                 "peak_share": result.peak_share,
                 "timings": {name: _timing(timing) for name, timing in result.timings.items()},
@@ -229,11 +228,10 @@ def to_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _timing(timing: Timing) -> dict[str, Any]:
-    seconds = timing.seconds
-    times = (
-        {"median": timing.median, "least": min(seconds), "runs": len(seconds)} if seconds else {}
-    )
-    return {"status": timing.status, "detail": timing.detail, **times}
+    written = {"status": timing.status, "detail": timing.detail}
+    if not (seconds := timing.seconds):
+        return written
+    return {**written, "median": timing.median, "least": min(seconds), "runs": len(seconds)}
 
 
 def from_json(content: Mapping[str, Any]) -> list[Result]:
@@ -255,5 +253,5 @@ def from_json(content: Mapping[str, Any]) -> list[Result]:
             )
             for name, timing in fields["timings"].items()
         }
-        results.append(Result(case_from_fields(fields), timings, peaks.get(fields["dtype"])))
+        results.append(Result(Case.from_json(fields), timings, peaks.get(fields["dtype"])))
     return results

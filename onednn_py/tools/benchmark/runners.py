@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 import onednn_py
 from onednn_py.api.info import package_version
-from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.benchdnn.case import Case
 
 from . import torch_runner
@@ -50,7 +49,7 @@ def random_inputs(case: Case) -> list[Array]:
     """Return normal numbers for the inputs, in the order and the dtype of the case."""
     block = np.random.default_rng(0).standard_normal(PERIOD, dtype=np.float32)
     return [
-        np.resize(block, case.shape(role)).astype(DTYPES[case.dtype]) for role in case.input_roles
+        np.resize(block, case.shape(role)).astype(case.numpy_dtype) for role in case.input_roles
     ]
 
 

@@ -11,8 +11,6 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.problem import Direction
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import Descriptor
 
@@ -65,7 +63,7 @@ def prepare(case: Case, inputs: list[Array]) -> Callable[[], object]:
     )
     parameters = (d.strides, d.pads_begin, d.dilations, d.transposed, end_padding(d), d.groups)
     arguments: tuple[Any, ...]
-    if case.operation.direction is Direction.FORWARD:
+    if case.is_forward:
         operator = torch.ops.aten.convolution
         bias = _from_numpy(torch, arrays["bias"]) if case.has_bias else None
         arguments = (src, weights, bias, *parameters)
@@ -80,7 +78,7 @@ def prepare(case: Case, inputs: list[Array]) -> Callable[[], object]:
 def _tensor(torch: Any, case: Case, role: str, array: Array | None) -> Any:
     """Return a tensor in PyTorch's order of axes, with undefined values if there is no array."""
     if array is None:
-        array = np.empty(case.shape(role), DTYPES[case.dtype])
+        array = np.empty(case.shape(role), case.numpy_dtype)
     tensor = _from_numpy(torch, array)
     if case.data_format == "NCX":
         return tensor

@@ -4,7 +4,7 @@ The process reads requests from its standard input and answers each with one lin
 tab-separated fields, as the C++ program ``timing`` does: ``ok`` and what was asked for, or
 ``failed``, a status and a message. Before the first request it writes ``ok`` and the version.
 
-    prepare CASE      the case of the requests that follow, as JSON of `case_fields`; the answer
+    prepare CASE      the case of the requests that follow, as JSON of `Case.to_json`; the answer
                       is the implementation's name
     run WARM COUNT    seconds of COUNT calls, after WARM that are not timed
 """
@@ -20,7 +20,6 @@ from typing import TextIO
 from onednn_py.errors import OneDNNPyError
 from onednn_py.tools.benchdnn.case import Case
 
-from .case_fields import case_from_fields
 from .runners import Call, Runner, random_inputs
 from .torch_runner import UnsupportedCaseError
 
@@ -46,7 +45,7 @@ def serve(runner: Runner, requests: Iterable[str], answers: TextIO) -> None:
                 # Free the memory of the previous case first.
                 call = None
                 gc.collect()
-                call, implementation = _prepare(runner, case_from_fields(json.loads(rest)))
+                call, implementation = _prepare(runner, Case.from_json(json.loads(rest)))
                 answer("ok", implementation)
             elif name == "run" and call is not None:
                 warm, count = map(int, rest.split())

@@ -16,7 +16,7 @@ from onednn_py.tools.native_programs import (
     run_program,
 )
 
-__all__ = ["NativeRunner", "native_tokens"]
+__all__ = ["NativeRunner", "native_defect", "native_tokens"]
 
 Array = npt.NDArray[Any]
 
@@ -40,8 +40,7 @@ class NativeRunner:
 
     def run(self, case: Case, inputs: Sequence[Array]) -> tuple[list[Array] | None, str]:
         """Return the results and the implementation's name, or None and the reason."""
-        defect = known_defect(case.problem())
-        if defect:
+        if defect := native_defect(case):
             return None, f"known defect, {defect}"
         request = Request(native_tokens(case), case.dtype, tuple(inputs))
         (outcome,) = run_program(self._program, [request], TIMEOUT)
@@ -52,6 +51,11 @@ class NativeRunner:
         shapes = map(case.shape, case.result_roles)
         arrays = [a.reshape(shape) for a, shape in zip(outcome.arrays, shapes, strict=True)]
         return arrays, outcome.detail
+
+
+def native_defect(case: Case) -> str:
+    """Return the known defect that native oneDNN meets on a case; empty if there is none."""
+    return known_defect(case.problem())
 
 
 def native_tokens(case: Case) -> dict[str, Token]:

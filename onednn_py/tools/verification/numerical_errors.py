@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DATA_TYPES
-from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.case import Case, row
 from onednn_py.tools.benchdnn.filling import fill_normal
+from onednn_py.tools.text import aligned
 
 from .native_runner import NativeRunner
 
@@ -39,6 +40,12 @@ TOLERANCES = {"f32": (1.3e-6, 1e-5), "bf16": (1.6e-2, 1e-5), "f16": (1e-3, 1e-5)
 # Tolerated error of n normal products added one after the other in float32, in units of
 # n * 2^-24. The error of implementations that add in this order is up to 3 units.
 SEQUENTIAL_LOSS = 8
+
+
+TABLE_HEADING = (
+    *("type", "implementation", "cases"),
+    *("max error", "mean error", "max ULP", "mean ULP"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +213,18 @@ def grouped(measurements: Sequence[Measurement]) -> list[Group]:
 
 def table(groups: Sequence[Group]) -> list[str]:
     """Return lines of text: a heading, a line for each group, and a legend of the units."""
-    width = max([len("implementation"), *(len(group.family) for group in groups)])
-    lines = [
-        f"{'type':4}  {'implementation':{width}}  {'cases':>5}"
-        f"  {'max error':>9}  {'mean error':>10}  {'max ULP':>8}  {'mean ULP':>8}"
-    ]
-    for group in groups:
-        lines.append(
-            f"{group.dtype:4}  {group.family:{width}}  {group.cases:5}"
-            f"  {group.largest:9.1e}  {group.mean:10.1e}"
-            f"  {group.largest_ulps:8.2g}  {group.mean_ulps:8.2g}"
+    rows = [
+        (
+            group.dtype,
+            group.family,
+            str(group.cases),
+            *(f"{error:.1e}" for error in (group.largest, group.mean)),
+            *(f"{ulps:.2g}" for ulps in (group.largest_ulps, group.mean_ulps)),
         )
+        for group in groups
+    ]
     return [
-        *lines,
+        *aligned([TABLE_HEADING, *rows], "<<>>>>>"),
         "error: of an element, relative to the largest magnitude of the result",
         "ULP: error over the distance of the type's numbers there; large where terms cancel",
     ]
@@ -228,28 +234,19 @@ def to_json(measurements: Sequence[Measurement], groups: Sequence[Group]) -> dic
     """Return measurements and groups as JSON objects."""
     return {
         "groups": [_finite(asdict(group)) for group in groups],
-        "measurements": [
-            _finite(
-                {
-                    **m.case.to_json(),
-                    "who": m.source,
-                    "implementation": m.implementation,
-                    "family": m.family,
-                    "largest": m.largest,
-                    "mean": m.mean,
-                    "largest_ulps": m.largest_ulps,
-                    "mean_ulps": m.mean_ulps,
-                    "tolerable": m.tolerable,
-                }
-            )
-            for m in measurements
-        ],
+        "measurements": [_measurement_to_json(m) for m in measurements],
     }
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
+def _measurement_to_json(m: Measurement) -> dict[str, Any]:
+    values = {**row(m), "who": m.source, "family": m.family}
+    del values["source"]
+    return _finite(values)
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """Replace infinities and NaN, which JSON lacks, by None."""
     return {
         name: None if isinstance(value, float) and not isfinite(value) else value
-        for name, value in row.items()
+        for name, value in values.items()
     }

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from onednn_py.tools.benchdnn.case import row
+
 from .verifier import STATUSES, Outcome
 
 __all__ = ["outcome_line", "succeeded", "summary_lines", "to_json", "to_junit"]
@@ -70,13 +72,9 @@ def to_json(outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
         "summary": _counts(outcomes),
         "tests": [
             {
-                **outcome.case.to_json(),
-                "status": outcome.status,
-                "reason": outcome.reason,
-                "implementation": outcome.implementation,
+                **row(outcome),
                 "equal": list(outcome.equal),
                 "notes": list(outcome.notes),
-                "seconds": outcome.seconds,
                 "command": f"{command} {outcome.case.options}",
             }
             for outcome in outcomes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,9 @@ def test_options_select_the_case() -> None:
     assert case.options == (
         "--dir=BWD_WB --dt=f16 --format=NXC --deconv 'mb2ic8iw9oc8ow11kw3pw0n\"a*b\"'"
     )
+
+
+def test_a_case_survives_json() -> None:
+    descriptor = parse_descriptor('g2ic8ih5oc16kh4sh2ph1dh1n"a,b"', transposed=True)
+    case = Case(descriptor, "BWD_WB", "bf16", "NXC")
+    assert Case.from_json(json.loads(json.dumps(case.to_json()))) == case

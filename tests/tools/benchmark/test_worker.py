@@ -8,13 +8,12 @@ import json
 import pytest
 
 from onednn_py.errors import AttributeValueError
-from onednn_py.tools.benchmark.case_fields import case_fields
 from onednn_py.tools.benchmark.runners import Runner
 from onednn_py.tools.benchmark.torch_runner import UnsupportedCaseError
 from onednn_py.tools.benchmark.worker import serve
 from tests.support.bench_cases import case
 
-PREPARE = f"prepare {json.dumps(case_fields(case()))}"
+PREPARE = f"prepare {json.dumps(case().to_json())}"
 
 
 def answers(runner: Runner, *requests: str) -> list[list[str]]:

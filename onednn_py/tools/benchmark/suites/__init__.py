@@ -9,33 +9,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from onednn_py.errors import AttributeValueError
-from onednn_py.tools.benchdnn import Descriptor, parse_descriptor
 
-__all__ = ["DEFAULT_DIRECTIONS", "SUITES", "default_problems", "suite_files"]
+__all__ = ["DEFAULT_DIRECTIONS", "DEFAULT_PROBLEMS", "SUITES", "suite_files"]
 
 SUITES = ("resnet50", "mobilenet", "unet", "unet3d", "wavenet", "dcgan")
 
 DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
 
-# The layers that networks are made of, each once.
-CONVOLUTIONS = (
-    'mb16ic3ih224oc64kh7sh2ph3n"first_layer"',
-    'mb16ic64ih56oc64kh3ph1n"3x3"',
-    'mb16ic256ih56oc64kh1n"1x1"',
-    'mb16ic256ih28oc256kh3sh2ph1n"3x3_stride"',
-    'mb16g128ic128ih56oc128kh3ph1n"depthwise"',
-    'mb4ic32iw16000oc64kw2dw15n"1d_dilated"',
-    'mb1ic64id24oc64kd3pd1n"3d"',
+# What is measured where the command line names nothing, as operations and descriptors: the layers
+# that networks are made of, each once.
+DEFAULT_PROBLEMS = (
+    ("conv", 'mb16ic3ih224oc64kh7sh2ph3n"first_layer"'),
+    ("conv", 'mb16ic64ih56oc64kh3ph1n"3x3"'),
+    ("conv", 'mb16ic256ih56oc64kh1n"1x1"'),
+    ("conv", 'mb16ic256ih28oc256kh3sh2ph1n"3x3_stride"'),
+    ("conv", 'mb16g128ic128ih56oc128kh3ph1n"depthwise"'),
+    ("conv", 'mb4ic32iw16000oc64kw2dw15n"1d_dilated"'),
+    ("conv", 'mb1ic64id24oc64kd3pd1n"3d"'),
+    ("deconv", 'mb16ic256ih16oc128kh4sh2ph1n"upsampling"'),
 )
-TRANSPOSED = ('mb16ic256ih16oc128kh4sh2ph1n"upsampling"',)
-
-
-def default_problems() -> list[Descriptor]:
-    """Return the problems that are measured where the command line names none."""
-    return [
-        *(parse_descriptor(text) for text in CONVOLUTIONS),
-        *(parse_descriptor(text, transposed=True) for text in TRANSPOSED),
-    ]
 
 
 def suite_files(name: str) -> list[tuple[str, Path]]:
