@@ -24,12 +24,11 @@ from onednn_py.tools.benchmark.report import (
     tiny_lines,
 )
 from onednn_py.tools.benchmark.results import Result, grouped, to_json
-from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, DEFAULT_PROBLEMS
 from onednn_py.tools.extras import require
 from onednn_py.tools.text import counted
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
-from .problems import add_measuring_options, add_problem_command, selected_cases
+from .problems import add_measuring_command, selected_cases
 from .screen import Screen
 
 __all__ = ["TINY", "add_parser", "run"]
@@ -58,18 +57,13 @@ EPILOG = """examples:
 
 
 def add_parser(commands: Any) -> None:
-    parser = add_problem_command(
+    parser = add_measuring_command(
         commands,
         "bench",
         run,
-        problems=DEFAULT_PROBLEMS,
-        directions=DEFAULT_DIRECTIONS,
         help="time benchdnn's problems against native oneDNN, PyTorch and NumPy",
         description=DESCRIPTION,
         epilog=EPILOG,
-    )
-    add_measuring_options(
-        parser,
         threads="of everybody",
         budget="for each competitor and problem",
         seconds=DEFAULT_BUDGET,
@@ -89,7 +83,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--effort", choices=EFFORTS, default=EFFORTS[0], help="of our plans (default: %(default)s)"
     )
-    parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
     parser.add_argument(
         "--plot", type=picture, metavar="FILE", help="draw the ratios to a .png or .svg file"
     )

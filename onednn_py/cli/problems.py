@@ -14,12 +14,17 @@ from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.batch import BatchProblem, read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
 from onednn_py.tools.benchdnn.options import parse_choices
-from onednn_py.tools.benchmark.suites import SUITES, suite_files
+from onednn_py.tools.benchmark.suites import (
+    DEFAULT_DIRECTIONS,
+    DEFAULT_PROBLEMS,
+    SUITES,
+    suite_files,
+)
 
 from .screen import Screen
 
 __all__ = [
-    "add_measuring_options",
+    "add_measuring_command",
     "add_problem_command",
     "natural",
     "positive",
@@ -55,23 +60,24 @@ def add_problem_command(
     )
     # Sources are pairs of an operation and a descriptor (str) or batch file (Path), in the
     # command's order. The operation is None for a file whose own path must name it.
-    parser.set_defaults(
-        run=run, sources=[], default_sources=problems, default_directions=directions
-    )
+    parser.set_defaults(run=run, sources=[], operation=None)
+    parser.set_defaults(default_sources=problems, default_directions=directions)
     group = parser.add_argument_group("problems, as benchdnn names them")
     for operation, example in EXAMPLES.items():
         group.add_argument(
             f"--{operation}",
             nargs="*",
             metavar="DESC",
-            action=_Descriptors,
+            action=_Sources,
             help=f"{operation} descriptors such as {example}; without one, it names the "
             "operation of the --batch behind it",
         )
     group.add_argument(
         "--batch",
         metavar="FILE",
-        action=_BatchFile,
+        action=_Sources,
+        type=Path,
+        nargs=1,
         help="file of descriptors, of the operation that --conv or --deconv before it names, "
         "or else its name or its folder's; its options hold where the command line has none",
     )
@@ -103,10 +109,28 @@ def add_problem_command(
     return parser
 
 
-def add_measuring_options(
-    parser: argparse.ArgumentParser, *, threads: str, budget: str, seconds: float
-) -> None:
-    """Add --suite, --threads and --budget, with help on what threads and budget are for."""
+def add_measuring_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    threads: str,
+    budget: str,
+    seconds: float,
+    **texts: str,
+) -> argparse.ArgumentParser:
+    """Register a command as `add_problem_command` does, with --suite, --threads, --budget, --json.
+
+    Parameters
+    ----------
+    threads, budget : str
+        What the threads and the seconds are for, for the help.
+    seconds : float
+        The default budget.
+    """
+    parser = add_problem_command(
+        commands, name, run, problems=DEFAULT_PROBLEMS, directions=DEFAULT_DIRECTIONS, **texts
+    )
     parser.add_argument(
         "--suite",
         dest="sources",
@@ -128,6 +152,8 @@ def add_measuring_options(
         metavar="SECONDS",
         help=f"{budget} (default: %(default)g)",
     )
+    parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
+    return parser
 
 
 def selected_cases(
@@ -148,8 +174,10 @@ def selected_cases(
         Naming the descriptor, or the file and line, and the error there; or an operation that
         is given neither descriptor nor file. Also if there is no case.
     """
-    if not arguments.sources and (operation := getattr(arguments, "operation", None)):
-        raise AttributeValueError(f"--{operation}: no descriptor, and no --batch behind it")
+    if arguments.operation and not arguments.sources:
+        raise AttributeValueError(
+            f"--{arguments.operation}: no descriptor, and no --batch behind it"
+        )
     problems: list[BatchProblem] = []
     for operation, source in arguments.sources or arguments.default_sources:
         if isinstance(source, Path):
@@ -186,18 +214,14 @@ def _cases(problem: BatchProblem, arguments: argparse.Namespace) -> list[Case]:
     ]
 
 
-class _Descriptors(argparse.Action):
-    """Appends descriptors, and sets the operation of the batch files that follow."""
+class _Sources(argparse.Action):
+    """Appends descriptors, or a batch file of the operation whose option precedes it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        namespace.operation = self.dest
-        namespace.sources = [*namespace.sources, *((self.dest, text) for text in values)]
-
-
-class _BatchFile(argparse.Action):
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        source = (getattr(namespace, "operation", None), Path(values))
-        namespace.sources = [*namespace.sources, source]
+        if self.dest != "batch":
+            namespace.operation = self.dest
+        added = [(namespace.operation, value) for value in values]
+        namespace.sources = [*namespace.sources, *added]
 
 
 def _suites(text: str) -> list[tuple[str, Path]]:

@@ -19,11 +19,10 @@ from onednn_py.dispatch.planner import NO_IMPLEMENTATION
 from onednn_py.errors import AttributeValueError, OneDNNError
 from onednn_py.tools.benchdnn.case import Case, row
 from onednn_py.tools.benchmark.report import case_labels
-from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, DEFAULT_PROBLEMS
 from onednn_py.tools.text import counted
 
 from .outputs import check_writable, write_json
-from .problems import add_measuring_options, add_problem_command, selected_cases
+from .problems import add_measuring_command, selected_cases
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -77,18 +76,16 @@ class Outcome:
 
 
 def add_parser(commands: Any) -> None:
-    parser = add_problem_command(
+    parser = add_measuring_command(
         commands,
         "tune",
         run,
-        problems=DEFAULT_PROBLEMS,
-        directions=DEFAULT_DIRECTIONS,
         help="measure problems in advance, and keep what was learned",
         description=DESCRIPTION,
         epilog=EPILOG,
-    )
-    add_measuring_options(
-        parser, threads="to measure with", budget="for each problem", seconds=DEFAULT_BUDGET
+        threads="to measure with",
+        budget="for each problem",
+        seconds=DEFAULT_BUDGET,
     )
     parser.add_argument("--again", action="store_true", help="measure even what is known already")
     parser.add_argument(
@@ -97,7 +94,6 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="wisdom file to add to (default: the user's own, or what ONEDNN_PY_WISDOM names)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
 
 
 def run(arguments: argparse.Namespace) -> int:

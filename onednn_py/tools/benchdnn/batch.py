@@ -24,12 +24,7 @@ __all__ = ["Batch", "BatchProblem", "read_batch"]
 class BatchProblem:
     """A descriptor and the options that a file sets for it; None for options it does not set.
 
-    Attributes
-    ----------
-    descriptor : Descriptor
-    directions, dtypes : tuple of str or None
-    minibatch : int or None
-        Replaces the descriptor's own minibatch unless it is 0.
+    A minibatch replaces the descriptor's own unless it is 0.
     """
 
     descriptor: Descriptor
@@ -47,13 +42,7 @@ class Batch:
 
 
 def read_batch(path: Path, *, transposed: bool) -> Batch:
-    """Return the problems of a batch file.
-
-    Parameters
-    ----------
-    path : Path
-    transposed : bool
-        Whether the file's descriptors are deconv descriptors.
+    """Return the problems of a batch file of conv descriptors, or deconv ones if transposed.
 
     Raises
     ------

@@ -36,8 +36,6 @@ class Competitor:
 
     Attributes
     ----------
-    name : str
-    process : WorkerProcess
     version : str
         Name and version of what the process runs.
     request : callable
@@ -59,21 +57,12 @@ def started_competitors(
 ) -> Iterator[tuple[list[Competitor], list[str]]]:
     """Start the competitors' processes, and end them at the end of the ``with`` block.
 
-    Parameters
-    ----------
-    names : sequence of {"ours", "plan", "native", "torch", "numpy"}
-    optional : sequence of str
-        Names of competitors that may be missing.
-    threads : int
-    effort : {"heuristic", "measure"}
-        Of the package's plans.
-
     Yields
     ------
     list of Competitor
-        In the order of the names.
+        In the order of the names ("ours", "plan", "native", "torch", "numpy").
     list of str
-        Why optional competitors are missing.
+        Why competitors are missing that are optional.
 
     Raises
     ------

@@ -19,10 +19,7 @@ IDLE, WAITING = 3, 4
 def busy_cores(seconds: float = 0.5) -> float | None:
     """Return how many cores are busy, over some seconds in which the caller does nothing.
 
-    Returns
-    -------
-    float or None
-        None where the system does not say.
+    None where the system does not say.
     """
     try:
         before = _ticks()

@@ -70,12 +70,10 @@ def turns(names: Sequence[str], number: int) -> list[str]:
 
 
 class Benchmark:
-    """Measures cases.
+    """Measures cases; compares the first competitor with the others.
 
     Parameters
     ----------
-    competitors : sequence of Competitor
-        The first one is compared with the others.
     budget : float
         Seconds for each competitor and each case, without preparation.
 
@@ -117,10 +115,7 @@ class Benchmark:
     def peak(self, dtype: str) -> float | None:
         """Return floating-point operations a second of oneDNN's own matrix product.
 
-        Returns
-        -------
-        float or None
-            None where native does not take part, or the library has no such product.
+        None where native does not take part, or the library has no such product.
         """
         if dtype not in self.peaks:
             self.peaks[dtype] = self._measured_peak(dtype)

@@ -71,7 +71,6 @@ class Result:
 
     Attributes
     ----------
-    case : Case
     timings : mapping of str to Timing
         By competitor; the first one is compared with the others.
     peak : float or None
@@ -91,12 +90,9 @@ class Result:
         return dict(list(self.timings.items())[1:])
 
     def ratio(self, other: str, base: str = "") -> float | None:
-        """Return the other's time over that of ``base``, None where either is missing.
+        """Return another competitor's time over that of ``base``, by default the first one.
 
-        Parameters
-        ----------
-        other, base : str
-            Competitors; the first one is the default base.
+        None where either has no time.
         """
         timing = self.timings.get(other)
         base_timing = self.timings.get(base) if base else self.own
@@ -135,7 +131,6 @@ class Group:
 
     Attributes
     ----------
-    category : Category
     other : str
         The competitor.
     note : str
@@ -235,13 +230,7 @@ def _timing(timing: Timing) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> list[Result]:
-    """Return the results that `to_json` wrote, with a competitor's median as its only time.
-
-    Parameters
-    ----------
-    content : mapping
-        What the command bench writes: ``cases``, and ``peak`` by data type if it is known.
-    """
+    """Return the results of what the command bench wrote, with the medians as the only times."""
     peaks = content.get("peak", {})
     results = []
     for fields in content["cases"]:

@@ -45,8 +45,6 @@ class WorkerProcess:
 
     Parameters
     ----------
-    command : sequence of str
-    environment : mapping
     timeout : float
         Seconds for a request.
     """
@@ -62,12 +60,7 @@ class WorkerProcess:
         self._errors: IO[str] | None = None
 
     def start(self) -> str:
-        """Start the process unless it runs; return its greeting, empty if it ran already.
-
-        Raises
-        ------
-        WorkerFailure
-        """
+        """Start the process unless it runs; return its greeting, empty if it ran already."""
         if self._process is not None:
             return ""
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
@@ -184,12 +177,7 @@ def worker_environment(threads: int, **more: str) -> dict[str, str]:
     """Return this process's environment, with the same number of threads for every library.
 
     OpenMP binds threads to cores (``OMP_PROC_BIND``), unless the environment says otherwise.
-
-    Parameters
-    ----------
-    threads : int
-    **more : str
-        Further variables.
+    Further variables are keyword arguments.
     """
     environment = dict(os.environ)
     # Verbose output takes time of its own.

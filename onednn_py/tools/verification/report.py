@@ -27,12 +27,7 @@ def succeeded(outcomes: Sequence[Outcome]) -> bool:
 def outcome_line(number: int, outcome: Outcome, command: str) -> str:
     """Return number, status and reason of a test, and the command that runs it again.
 
-    Parameters
-    ----------
-    number : int
-    outcome : Outcome
-    command : str
-        The command without the options that select the case.
+    ``command`` is without the options that select the case.
     """
     reason = f" ({outcome.reason})" if outcome.reason else ""
     return f"{number}:{outcome.status.upper()}{reason} {command} {outcome.case.options}"

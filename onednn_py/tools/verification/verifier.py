@@ -72,16 +72,10 @@ class Verifier:
     ----------
     compare : sequence of {"numpy", "native"}
         Implementations to compare with the reference in addition to ``backend="onednn"``.
-    seed : int
     max_flops : float
         Floating-point operations above which a case runs with minibatch 1 or is skipped.
 
-    Raises
-    ------
-    AttributeValueError
-        If ``compare`` has another name.
-    ComparisonUnavailableError
-        If ``compare`` has native, and the native program cannot be built.
+    Errors are those of `native_runner`.
     """
 
     def __init__(
@@ -167,10 +161,7 @@ def native_runner(compare: Sequence[str]) -> NativeRunner | None:
 def fit_to_limits(case: Case, max_flops: float) -> tuple[Case, str]:
     """Reduce a case to minibatch 1 if it exceeds ``max_flops`` or the limit of elements.
 
-    Returns
-    -------
-    (Case, str)
-        The text is empty, or says why the case cannot run even with minibatch 1.
+    The text is empty, or says why the case cannot run even with minibatch 1.
     """
     if not case.descriptor.minibatch:
         return case, "no elements to compute"
