@@ -89,13 +89,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; return its exit status.
-
-    Raises
-    ------
-    OneDNNPyError
-        Where an option is wrong, or a competitor that --compare names cannot run.
-    """
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "bench")
     check_writable((arguments.plot, arguments.json))

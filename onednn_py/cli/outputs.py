@@ -24,13 +24,7 @@ def picture(text: str) -> Path:
 
 
 def check_writable(paths: Iterable[str | Path | None]) -> None:
-    """Check that files can be written; ``-`` is the standard output.
-
-    Raises
-    ------
-    AttributeValueError
-        Naming the file and the reason.
-    """
+    """Raise an error that names the file that cannot be written; ``-`` is the standard output."""
     for path in paths:
         if path not in (None, "-"):
             try:

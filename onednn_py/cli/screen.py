@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from onednn_py.tools.extras import MissingExtraError, require
@@ -45,22 +45,8 @@ class Screen:
 
     def tracked(self, items: Sequence[Item]) -> Iterator[Item]:
         """Yield the items and show how many the caller has finished."""
-        with self._bar(len(items)) as advance:
-            for item in items:
-                yield item
-                advance()
-
-    def exit_status(self, left: int, things: str, *, succeeded: bool) -> int:
-        """Return the command's exit status; say how many things an interrupt has left, if any."""
-        if left:
-            self.say(f"interrupted, {left} {things} were left")
-            return 130
-        return 0 if succeeded else 1
-
-    @contextmanager
-    def _bar(self, total: int) -> Iterator[Callable[[], None]]:
         if self._console is None:
-            yield self._counter(total)
+            yield from self._counted(items)
             return
         bars = require("rich.progress", "rich", "demo")
         columns = (
@@ -69,18 +55,20 @@ class Screen:
             bars.TimeRemainingColumn(),
         )
         with bars.Progress(*columns, console=self._console, transient=True) as progress:
-            task = progress.add_task("", total=total)
-            yield lambda: progress.advance(task)
+            yield from progress.track(items)
 
-    def _counter(self, total: int) -> Callable[[], None]:
-        """Return a function that counts its calls and prints the count at intervals."""
-        done, printed_at = 0, time.monotonic()
-
-        def advance() -> None:
-            nonlocal done, printed_at
-            done += 1
+    def _counted(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Yield the items and print the number of finished ones at intervals."""
+        printed_at = time.monotonic()
+        for done, item in enumerate(items, start=1):
+            yield item
             if time.monotonic() - printed_at > SECONDS_BETWEEN_COUNTS:
                 printed_at = time.monotonic()
-                self.say(f"{done}/{total}")
+                self.say(f"{done}/{len(items)}")
 
-        return advance
+    def exit_status(self, left: int, things: str, *, succeeded: bool) -> int:
+        """Return the command's exit status; say how many things an interrupt has left, if any."""
+        if left:
+            self.say(f"interrupted, {left} {things} were left")
+            return 130
+        return 0 if succeeded else 1

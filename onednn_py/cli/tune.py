@@ -97,13 +97,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; return its exit status.
-
-    Raises
-    ------
-    OneDNNPyError
-        Where an option is wrong, there is no oneDNN, or a file cannot be read or written.
-    """
     screen = Screen(arguments.json)
     cases = selected_cases(arguments, screen, "measure")
     check_writable((arguments.json,))

@@ -111,13 +111,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; return its exit status.
-
-    Raises
-    ------
-    OneDNNPyError
-        If an option is wrong, no oneDNN is found, or a requested comparison is unavailable.
-    """
     _check_options(arguments)
     screen = Screen(arguments.json)
     cases = selected_cases(arguments, screen, "verify")

@@ -33,13 +33,8 @@ DIRECTIONS = {
     "BWD_WB": (Direction.BACKWARD_WEIGHTS, True),
 }
 DATA_FORMATS = ("NCX", "NXC")
-# By data format and by whether the convolution is transposed.
-WEIGHTS_FORMATS = {
-    ("NCX", False): "OIX",
-    ("NXC", False): "XIO",
-    ("NCX", True): "IOX",
-    ("NXC", True): "XOI",
-}
+# By data format; the second of each is that of transposed convolutions.
+WEIGHTS_FORMATS = {"NCX": ("OIX", "IOX"), "NXC": ("XIO", "XOI")}
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,6 @@ class Case:
 
     Attributes
     ----------
-    descriptor : Descriptor
     direction : str
         Key of `DIRECTIONS`.
     dtype : {"f32", "bf16", "f16"}
@@ -80,7 +74,7 @@ class Case:
 
     @property
     def weights_format(self) -> str:
-        return WEIGHTS_FORMATS[self.data_format, self.descriptor.transposed]
+        return WEIGHTS_FORMATS[self.data_format][self.descriptor.transposed]
 
     @property
     def input_roles(self) -> tuple[str, ...]:
@@ -160,11 +154,7 @@ class Case:
     def call(self, inputs: Sequence[Array], backend: str) -> tuple[Array, ...]:
         """Return the results, in the order of ``result_roles``.
 
-        Parameters
-        ----------
-        inputs : sequence of ndarray
-            In the order of ``input_roles``; of the case's data type, or all float64.
-        backend : {"auto", "onednn", "numpy"}
+        The inputs, in the order of ``input_roles``, have the case's data type or are all float64.
         """
         function = getattr(onednn_py, self.operation.name)
         results = function(*inputs, **self.keywords, backend=backend)

@@ -37,12 +37,10 @@ class Descriptor:
     ----------
     transposed : bool
         True for a transposed convolution, benchdnn's deconv.
-    groups, minibatch : int
     inputs, outputs : int
         Channels of src and dst, all groups together.
     src, dst, kernel, strides, dilations, pads_begin : tuple of int
         One entry per spatial axis. A dense kernel has dilation 1, which benchdnn writes 0.
-    name : str
     """
 
     transposed: bool

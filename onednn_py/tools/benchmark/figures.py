@@ -38,16 +38,7 @@ LEAST_RATIO, MOST_RATIO = 1 / 8, 32
 
 
 def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None:
-    """Write a figure with a bar for each ratio to a PNG or SVG file.
-
-    Parameters
-    ----------
-    path : Path
-        Its suffix chooses the format.
-    results : sequence of Result
-        At least one has a ratio.
-    title : str
-    """
+    """Write a figure with a bar for each ratio, of which there is at least one."""
     figures = require("matplotlib.figure", "matplotlib", "bench")
     groups = [group for group in grouped(results) if not group.note]
     panels: dict[Category, list[Group]] = {}
@@ -69,17 +60,14 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
 def save_sweep_figure(
     path: Path, runs: Mapping[str, Sequence[Result]], varies: str, title: str
 ) -> None:
-    """Write a figure with a line for each competitor's speed to a PNG or SVG file.
+    """Write a figure with a line for each competitor's speed.
 
     Parameters
     ----------
-    path : Path
-        Its suffix chooses the format.
     runs : mapping of str to sequence of Result
         By the value of the varied parameter; the same problems in each, by name.
     varies : str
         What is varied, such as ``"threads"``.
-    title : str
     """
     figures = require("matplotlib.figure", "matplotlib", "bench")
     every = [result for results in runs.values() for result in results]

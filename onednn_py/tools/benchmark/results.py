@@ -182,13 +182,10 @@ def grouped(results: Sequence[Result]) -> list[Group]:
 
 
 def _same_implementation(result: Result) -> bool:
-    native = result.timings.get("native")
-    return (
-        native is not None
-        and bool(result.own.seconds and native.seconds)
-        and result.own.detail == native.detail
-        and native.median >= LONG
-    )
+    if result.ratio("native") is None:
+        return False
+    native = result.timings["native"]
+    return result.own.detail == native.detail and native.median >= LONG
 
 
 def to_json(results: Sequence[Result]) -> dict[str, Any]:

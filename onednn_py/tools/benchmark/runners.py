@@ -32,13 +32,9 @@ PER_AXIS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
 class Runner:
     """One way to compute cases.
 
-    Attributes
-    ----------
-    version : callable
-        Returns the name and version of what runs; raises ImportError where it is not installed.
-    prepare : callable
-        Takes a case and its inputs; returns a call that computes the results, and the name of
-        the implementation that it runs.
+    ``version`` returns the name and version of what runs, or raises ImportError where it is not
+    installed. ``prepare`` returns a call that computes a case's results from its inputs, and the
+    name of the implementation that it runs.
     """
 
     version: Callable[[], str]

@@ -18,13 +18,6 @@ __all__ = ["UnsupportedCaseError", "end_padding", "prepare", "version"]
 
 Array = npt.NDArray[Any]
 
-# Which of the gradients of src, weights and bias aten::convolution_backward is to compute.
-OUTPUT_MASKS = {
-    "BWD_D": [True, False, False],
-    "BWD_W": [False, True, False],
-    "BWD_WB": [False, True, True],
-}
-
 
 class UnsupportedCaseError(Exception):
     """PyTorch has no call for a case; the message says why."""
@@ -70,7 +63,7 @@ def prepare(case: Case, inputs: list[Array]) -> Callable[[], object]:
     else:
         operator = torch.ops.aten.convolution_backward
         bias_sizes = [d.outputs] if case.has_bias else None
-        mask = OUTPUT_MASKS[case.direction]
+        mask = [role in case.result_roles for role in ("src", "weights", "bias")]
         arguments = (dst, src, weights, bias_sizes, *parameters, mask)
     return lambda: operator(*arguments)
 

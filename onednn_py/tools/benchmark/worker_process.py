@@ -56,8 +56,9 @@ class WorkerProcess:
         self._environment = dict(environment)
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._errors: IO[str] | None = None
+        # Of the process that runs.
+        self._lines: queue.SimpleQueue[str | None]
+        self._errors: IO[str]
 
     def start(self) -> str:
         """Start the process unless it runs; return its greeting, empty if it ran already."""
@@ -97,63 +98,46 @@ class WorkerProcess:
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        try:
+        # A dead process takes no request, and its output has ended.
+        with suppress(OSError):
             self._process.stdin.write(request + "\n")
             self._process.stdin.flush()
-        except OSError:
-            raise WorkerFailure("died", self._last_words()) from None
         return self._answer()
-
-    def close(self) -> None:
-        """End the process, if one runs."""
-        self._end(PATIENCE)
 
     def _answer(self) -> str:
         try:
             line = self._lines.get(timeout=self._timeout)
         except queue.Empty:
-            self._end(0)
+            self.close(0)
             raise WorkerFailure("timed out", f"after {self._timeout:g} s") from None
         if line is None:
-            raise WorkerFailure("died", self._last_words())
+            raise WorkerFailure("died", self.close())
         status, *fields = line.rstrip("\n").split("\t")
         if status == "ok":
             return "\t".join(fields)
         if status != "failed" or not fields:
-            self._end(0)
+            self.close(0)
             raise WorkerFailure("failed", f"no answer: {line.strip()}")
         raise WorkerFailure(fields[0], " ".join(fields[1:]))
 
-    def _last_words(self) -> str:
-        """Return how a process that closed its output ended, and its last error line."""
-        process, errors = self._process, self._errors
-        assert process is not None
-        assert errors is not None
-        _wait_or_kill(process, PATIENCE)
-        errors.seek(0)
-        lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
-        self._end(0)
-        return "; ".join([_ending(process.returncode), *lines[-1:]])
-
-    def _end(self, patience: float) -> None:
+    def close(self, patience: float = PATIENCE) -> str:
+        """End the process, if one runs; return how it ended, and its last error line."""
         process, self._process = self._process, None
         if process is None:
-            return
+            return ""
         assert process.stdin is not None
-        assert self._errors is not None
         # Closing writes what is buffered, which a dead process does not take.
         with suppress(OSError):
             process.stdin.close()
-        _wait_or_kill(process, patience)
-        self._errors.close()
-
-
-def _wait_or_kill(process: subprocess.Popen[str], patience: float) -> None:
-    try:
-        process.wait(patience)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        with self._errors:
+            self._errors.seek(0)
+            lines = [line.strip() for line in self._errors if line.strip()]
+        return "; ".join([_ending(process.returncode), *lines[-1:]])
 
 
 def _read(output: IO[str], lines: queue.SimpleQueue[str | None]) -> None:

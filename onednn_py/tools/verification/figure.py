@@ -30,15 +30,7 @@ LEAST_ERROR = 1e-9
 
 
 def save_error_figure(path: Path, measurements: Sequence[Measurement], title: str) -> None:
-    """Write a PNG or SVG file with a row of points for each data type and family.
-
-    Parameters
-    ----------
-    path : Path
-        Its suffix selects the format.
-    measurements : sequence of Measurement
-    title : str
-    """
+    """Write a figure with a row of points for each data type and family."""
     figures = require("matplotlib.figure", "matplotlib", "demo")
     groups = by_family(measurements)
     height = 1.7 + 0.42 * len(groups)

@@ -25,6 +25,8 @@ TIMEOUT = 120.0
 
 DIRECTIONS = {"FWD_D": "fwd", "FWD_B": "fwd", "BWD_D": "bwd_d", "BWD_W": "bwd_w", "BWD_WB": "bwd_w"}
 
+PER_AXIS = ("src", "dst", "kernel", "strides", "dilations", "pads_begin", "pads_end")
+
 
 class NativeRunner:
     """Runs each case in a process of its own, which isolates crashes of native oneDNN.
@@ -69,13 +71,7 @@ def native_tokens(case: Case) -> dict[str, Token]:
         "mb": d.minibatch,
         "ic": d.inputs,
         "oc": d.outputs,
-        "src": d.src,
-        "dst": d.dst,
-        "kernel": d.kernel,
-        "strides": d.strides,
-        "dilations": d.dilations,
-        "pads_begin": d.pads_begin,
-        "pads_end": d.pads_end,
+        **{name: getattr(d, name) for name in PER_AXIS},
         "data": case.data_format.lower(),
         "weights": case.weights_format.lower(),
     }

@@ -53,7 +53,6 @@ class Outcome:
         The compared results that equal the reference: some of onednn, numpy, native.
     notes : tuple of str
         Omitted comparisons with their reasons.
-    seconds : float
     """
 
     case: Case
