@@ -23,7 +23,7 @@ from onednn_py.tools.verification.report import (
     to_json,
     to_junit,
 )
-from onednn_py.tools.verification.verifier import Outcome, Verifier, fit_to_limits, native_runner
+from onednn_py.tools.verification.verifier import Outcome, Verifier, fit_to_limits, runners
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
 from .problems import add_problem_command, natural, positive, selected_cases
@@ -111,17 +111,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    _check_options(arguments)
-    screen = Screen(arguments.json)
-    cases = selected_cases(arguments, screen, "verify")
-    facts = {"seed": arguments.seed, **run_facts()}
-    if facts["library"]:
-        screen.say(f"{library_title(facts)}, {facts['library']}")
-    return (_report_errors if arguments.errors else _verify)(arguments, cases, screen, facts)
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise errors of options and files before a long run."""
     if arguments.plot is not None and not arguments.errors:
         raise AttributeValueError("--plot draws the errors of --errors")
     if arguments.junit is not None and arguments.errors:
@@ -129,6 +118,12 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
     check_writable((arguments.junit, arguments.plot, arguments.json))
+    screen = Screen(arguments.json)
+    cases = selected_cases(arguments, screen, "verify")
+    facts = {"seed": arguments.seed, **run_facts()}
+    if facts["library"]:
+        screen.say(f"{library_title(facts)}, {facts['library']}")
+    return (_report_errors if arguments.errors else _verify)(arguments, cases, screen, facts)
 
 
 def _compared(arguments: argparse.Namespace) -> list[str]:
@@ -174,8 +169,8 @@ def _verify(
 def _report_errors(
     arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: Mapping[str, Any]
 ) -> int:
-    compare, command = _compared(arguments), _command(arguments)
-    native = native_runner(compare)
+    command = _command(arguments)
+    compared = runners(_compared(arguments))
     counts: Counter[str] = Counter()
     measurements: list[Measurement] = []
     for requested in screen.tracked(cases):
@@ -184,7 +179,7 @@ def _report_errors(
             counts["skipped"] += 1
             continue
         try:
-            measured = measure(case, seed=arguments.seed, numpy="numpy" in compare, native=native)
+            measured = measure(case, compared, seed=arguments.seed)
             failures = [
                 f"{m.implementation}: error {m.largest:.1e} of the largest magnitude"
                 for m in measured

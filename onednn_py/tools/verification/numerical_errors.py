@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from math import isfinite
@@ -18,7 +18,7 @@ from onednn_py.tools.benchdnn.case import Case, row
 from onednn_py.tools.benchdnn.filling import fill_normal
 from onednn_py.tools.text import aligned
 
-from .native_runner import NativeRunner
+from .verifier import Runner
 
 __all__ = [
     "Group",
@@ -111,10 +111,8 @@ def family(source: str, implementation: str) -> str:
     return f"{'native' if source == 'native' else 'oneDNN'} {next(matching, name)}"
 
 
-def measure(
-    case: Case, *, seed: int = 0, numpy: bool = True, native: NativeRunner | None = None
-) -> list[Measurement]:
-    """Return the errors of oneDNN and, optionally, of NumPy and native oneDNN.
+def measure(case: Case, runners: Mapping[str, Runner], *, seed: int = 0) -> list[Measurement]:
+    """Return the errors of each runner that computes the case.
 
     Raises
     ------
@@ -123,19 +121,14 @@ def measure(
     """
     inputs = fill_normal(case, seed)
     reference = case.call([tensor.astype(np.float64) for tensor in inputs], "numpy")
-    plan = case.plan("onednn")
-    results = plan(*inputs)
-    computed: list[tuple[str, str, Sequence[Array]]] = []
-    if plan.backend == "onednn":
-        arrays = results if isinstance(results, tuple) else (results,)
-        computed.append(("onednn", plan.implementation, arrays))
-    if numpy or plan.backend == "numpy":
-        computed.append(("numpy", "numpy", case.call(inputs, "numpy")))
-    if native is not None:
-        native_results, detail = native.run(case, inputs)
-        if native_results is not None:
-            computed.append(("native", detail, native_results))
-    return [_measurement(case, *result, reference) for result in computed]
+    measurements = {}
+    for name, run in runners.items():
+        results, implementation = run(case, inputs)
+        if results is not None:
+            # NumPy computes what oneDNN does not.
+            source = "numpy" if implementation == "numpy" else name
+            measurements[source] = _measurement(case, source, implementation, results, reference)
+    return list(measurements.values())
 
 
 def _measurement(

@@ -7,7 +7,7 @@ results must therefore equal the reference rounded once to the data type.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
@@ -21,12 +21,15 @@ from onednn_py.tools.benchdnn.filling import fill_integers
 
 from .native_runner import NativeRunner
 
-__all__ = ["STATUSES", "Outcome", "Verifier", "difference", "fit_to_limits", "native_runner"]
+__all__ = ["STATUSES", "Outcome", "Verifier", "difference", "fit_to_limits", "runners"]
 
 Array = npt.NDArray[Any]
+# Returns the results and the implementation's name, or None and the reason.
+Runner = Callable[[Case, Sequence[Array]], tuple[Sequence[Array] | None, str]]
 
 STATUSES = ("passed", "skipped", "mistrusted", "unimplemented", "failed")
 COMPARABLE = ("numpy", "native")
+LABELS = {"onednn": "oneDNN ({})", "numpy": "NumPy", "native": "native ({})"}
 
 # Largest number of elements in all tensors of a case, each 8 bytes in the float64 reference.
 MOST_ELEMENTS = 2**28
@@ -74,7 +77,7 @@ class Verifier:
     max_flops : float
         Floating-point operations above which a case runs with minibatch 1 or is skipped.
 
-    Errors are those of `native_runner`.
+    Errors are those of `runners`.
     """
 
     def __init__(
@@ -82,8 +85,7 @@ class Verifier:
     ) -> None:
         self._seed = seed
         self._max_flops = max_flops
-        self._native = native_runner(compare)
-        self._numpy = "numpy" in compare
+        self._runners = runners(compare)
 
     def verify(self, case: Case) -> Outcome:
         """Run a case and compare its results; errors of the package become failures.
@@ -110,37 +112,31 @@ class Verifier:
         inputs = fill_integers(case, self._seed)
         reference = case.call([tensor.astype(np.float64) for tensor in inputs], "numpy")
         expected = [result.astype(case.numpy_dtype) for result in reference]
-        plan = case.plan("onednn")
-        results = plan(*inputs)
-        computed: dict[str, Sequence[Array]] = {
-            "onednn": results if isinstance(results, tuple) else (results,)
-        }
-        labels = {"onednn": f"oneDNN ({plan.implementation})", "numpy": "NumPy"}
-        notes: tuple[str, ...] = ()
-        if self._numpy:
-            computed["numpy"] = case.call(inputs, "numpy")
-        if self._native is not None:
-            native_results, detail = self._native.run(case, inputs)
-            if native_results is None:
-                notes = (f"native: {detail}",)
+        wrong, implementations, notes = {}, {}, []
+        for source, run in self._runners.items():
+            results, implementations[source] = run(case, inputs)
+            if results is None:
+                notes.append(f"{source}: {implementations[source]}")
             else:
-                computed["native"] = native_results
-                labels["native"] = f"native ({detail})"
-        wrong = {name: _differences(case, arrays, expected) for name, arrays in computed.items()}
+                wrong[source] = _differences(case, results, expected)
         status, reason = "passed", ""
         if any(wrong.values()):
             status = "failed"
-            reason = "; ".join(f"{labels[name]}: {text}" for name, text in wrong.items() if text)
-        elif plan.backend != "onednn":
+            reason = "; ".join(
+                f"{LABELS[source].format(implementations[source])}: {text}"
+                for source, text in wrong.items()
+                if text
+            )
+        elif implementations["onednn"] == "numpy":
             status, reason = "unimplemented", "no implementation of oneDNN, NumPy ran it"
         elif zeros := _too_many_zeros(case, expected):
             status, reason = "mistrusted", zeros
-        equal = tuple(name for name, text in wrong.items() if not text)
-        return Outcome(case, status, reason, plan.implementation, equal, notes)
+        equal = tuple(source for source, text in wrong.items() if not text)
+        return Outcome(case, status, reason, implementations["onednn"], equal, tuple(notes))
 
 
-def native_runner(compare: Sequence[str]) -> NativeRunner | None:
-    """Check names of `COMPARABLE`; return a NativeRunner if native is among them.
+def runners(compare: Sequence[str]) -> dict[str, Runner]:
+    """Return what computes a case: oneDNN, and which of `COMPARABLE` the names select.
 
     Raises
     ------
@@ -154,7 +150,18 @@ def native_runner(compare: Sequence[str]) -> NativeRunner | None:
             raise AttributeValueError(
                 f"compare: expected some of {', '.join(COMPARABLE)}; got {name!r}"
             )
-    return NativeRunner() if "native" in compare else None
+    chosen: dict[str, Runner] = {"onednn": _run_onednn}
+    if "numpy" in compare:
+        chosen["numpy"] = lambda case, inputs: (case.call(inputs, "numpy"), "numpy")
+    if "native" in compare:
+        chosen["native"] = NativeRunner().run
+    return chosen
+
+
+def _run_onednn(case: Case, inputs: Sequence[Array]) -> tuple[Sequence[Array], str]:
+    plan = case.plan("onednn")
+    results = plan(*inputs)
+    return results if isinstance(results, tuple) else (results,), plan.implementation
 
 
 def fit_to_limits(case: Case, max_flops: float) -> tuple[Case, str]:
