@@ -49,7 +49,6 @@ class Outcome:
 
     Attributes
     ----------
-    case : Case
     status : str
         ``"measured"``, ``"known"`` (from wisdom), ``"numpy"`` (oneDNN does not run it), or
         ``"failed"``.

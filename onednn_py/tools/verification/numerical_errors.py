@@ -54,7 +54,6 @@ class Measurement:
 
     Attributes
     ----------
-    case : Case
     source : {"onednn", "numpy", "native"}
     implementation : str
         oneDNN's name of the implementation, or ``"numpy"``.
@@ -127,17 +126,15 @@ def measure(case: Case, runners: Mapping[str, Runner], *, seed: int = 0) -> list
         if results is not None:
             # NumPy computes what oneDNN does not.
             source = "numpy" if implementation == "numpy" else name
-            measurements[source] = _measurement(case, source, implementation, results, reference)
+            errors = _errors(case, results, reference)
+            measurements[source] = Measurement(case, source, implementation, *errors)
     return list(measurements.values())
 
 
-def _measurement(
-    case: Case,
-    source: str,
-    implementation: str,
-    results: Sequence[Array],
-    reference: Sequence[Array],
-) -> Measurement:
+def _errors(
+    case: Case, results: Sequence[Array], reference: Sequence[Array]
+) -> tuple[float, float, float, float, bool]:
+    """Return the errors and whether they are tolerable, in the order of `Measurement`."""
     relative_tolerance, absolute_tolerance = TOLERANCES[case.dtype]
     terms = max(case.terms, 1)
     absolute_tolerance *= terms**0.5
@@ -151,10 +148,7 @@ def _measurement(
         relative_errors.append((error / (magnitude.max() or 1.0)).ravel())
         ulp_errors.append((error / _ulp(exact, case.dtype)).ravel())
     relative, ulps = np.concatenate(relative_errors), np.concatenate(ulp_errors)
-    return Measurement(
-        case,
-        source,
-        implementation,
+    return (
         float(relative.max()),
         float(relative.mean()),
         float(ulps.max()),
