@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any
 import onednn_py
 from onednn_py.config import BACKENDS, backend_setting
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.tools.benchmark.report import counted
 from onednn_py.tools.demo import training
 from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
 from onednn_py.tools.extras import require
+from onednn_py.tools.text import counted
 
 from .outputs import picture, write_json
 from .problems import natural

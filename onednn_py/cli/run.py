@@ -13,7 +13,6 @@ import numpy as np
 from onednn_py.config import BACKENDS
 from onednn_py.errors import AttributeValueError, GraphFileError
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.tools.benchmark.report import aligned
 from onednn_py.tools.graph_files import (
     COMPARABLE,
     GraphOperation,
@@ -21,6 +20,7 @@ from onednn_py.tools.graph_files import (
     Replay,
     load_graph,
 )
+from onednn_py.tools.text import aligned
 
 from .outputs import write_json
 
