@@ -1,5 +1,5 @@
 /* Status codes, data types, versions: what every other area uses.
-   oneDNN v3; checked against the real headers by tests/test_cdefs.py. */
+   oneDNN v3; checked against the real headers by tests/backends/onednn/binding/test_declarations.py. */
 
 typedef enum {
     dnnl_success = 0,

@@ -79,6 +79,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # Tools stand on the public names, so that the one public name among them comes when asked for.
     if name == "load_graph":

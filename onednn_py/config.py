@@ -117,7 +117,15 @@ fpmath_mode_setting = Setting("fpmath_mode", FPMATH_MODES)
 
 
 def accept_backend(name: str) -> None:
-    """Let calls and settings name a backend."""
+    """Let calls and settings name a backend.
+
+    Raises
+    ------
+    AttributeValueError
+        If the name has capitals, which settings ignore, or is ``"auto"``.
+    """
+    if name != name.lower() or name == "auto":
+        raise AttributeValueError(f"backend: expected another name in lower case, got {name!r}")
     if name not in BACKENDS:
         BACKENDS.append(name)
 

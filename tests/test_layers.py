@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import onednn_py
+from onednn_py.api import FUNCTIONS
+from onednn_py.problem.attributes import ATTRIBUTES
 from tests.support.paths import ROOT
 
 PACKAGE = Path(onednn_py.__file__).parent
@@ -111,7 +114,6 @@ TESTED_BY = {
     "problem.formats": "api/test_semantics.py",
     "problem.geometry": "api/test_semantics.py",
     "problem.operations": "api/test_run_op.py",
-    "problem.problem": "backends/onednn/selection/test_chunks.py",
     "problem.recipe": "api/test_semantics.py",
     "problem.shapes": "api/test_semantics.py",
     "system.forks": "dispatch/test_call_cache_limits.py",
@@ -322,3 +324,11 @@ def test_public_names_are_those_of_the_contract() -> None:
     assert set(names.split()) <= set(onednn_py.__all__)
     for name in onednn_py.__all__:
         assert getattr(onednn_py, name).__doc__, f"{name} has no docstring"
+    assert set(onednn_py.__all__) <= set(dir(onednn_py))
+
+
+def test_all_functions_take_the_attributes_that_operations_share() -> None:
+    own = {"weights_format", "output_padding", "auto_pad_rule"}
+    for name, function in FUNCTIONS.items():
+        missing = ATTRIBUTES.keys() - own - inspect.signature(function).parameters.keys()
+        assert not missing, f"{name} lacks {missing}"

@@ -1,8 +1,10 @@
 """The functions, one file a family of operations; `FUNCTIONS` has them by name."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
+from onednn_py.dispatch.call_cache import declare
 from onednn_py.problem.operations import OPERATIONS
 
 from .backward import Gradients, conv_transpose_backward, convolution_backward
@@ -33,3 +35,6 @@ __all__ = [
 ]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in OPERATIONS}
+
+for name, function in FUNCTIONS.items():
+    declare(name, tuple(signature(function).parameters))

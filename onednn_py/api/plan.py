@@ -65,8 +65,9 @@ class PackedTensor:
 class Plan(Generic[Result]):
     """A function with its shapes and attributes, to be called with the tensors alone.
 
-    A plan holds shapes and primitives, never the caller's arrays. It may be called from
-    any thread, and from several at once.
+    A plan holds shapes and primitives, never the caller's arrays, and keeps the primitives alive
+    even where the cache has dropped them. It may be called from any thread, and from several at
+    once.
     """
 
     def __init__(self, spec: CallSpec, names: Sequence[str], chosen: Settings) -> None:
@@ -137,7 +138,7 @@ class Plan(Generic[Result]):
             return out  # type: ignore[return-value]
         else:
             outs = self._spec.outs(out)
-            if not self._bound.takes(arrays, outs):
+            if not self._bound.accepts_outputs(arrays, outs):
                 return self._call_any(tensors, out)
         self._bound.run(plan, pick, (*arrays, *outs))
         return self._spec.returned(outs)  # type: ignore[no-any-return]
@@ -229,7 +230,7 @@ class Plan(Generic[Result]):
         operand, plan = tensor._operand, self._current()[1]
         if operand is None:
             return None
-        if not plan.takes(operand):
+        if not plan.accepts(operand):
             raise AttributeValueError(
                 f"{where}: {tensor!r} has another layout than this plan takes: pack it again"
             )

@@ -1,6 +1,7 @@
 """What computes problems: oneDNN, and NumPy where no oneDNN library can be used.
 
-`BACKENDS` holds them by name, the first one what ``"auto"`` tries; `register` adds one.
+`BACKENDS` holds them by name. ``"auto"`` is the first of them, or NumPy where that cannot be used;
+NumPy also computes the problems that a backend refuses. `register` adds a backend.
 """
 
 from onednn_py.config import accept_backend
@@ -16,8 +17,8 @@ BACKENDS: dict[str, Backend] = {}
 
 def register(backend: Backend) -> None:
     """Let calls choose a backend by its name."""
-    BACKENDS[backend.name] = backend
     accept_backend(backend.name)
+    BACKENDS[backend.name] = backend
 
 
 # What computes the problems that other backends do not support, and judges their results.

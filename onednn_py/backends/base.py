@@ -30,8 +30,6 @@ class Plan:
     ----------
     backend, implementation : str
         What computes, as messages name it.
-    reason : str
-        Why another backend that was asked for does not compute this, or empty.
     operands : tuple of str
         Names of the tensors in the order in which `run` takes their addresses; empty where a plan
         needs arrays.
@@ -43,7 +41,6 @@ class Plan:
 
     backend: str
     implementation: str
-    reason = ""
     operands: tuple[str, ...] = ()
     needs_arrays = True
 
@@ -78,7 +75,7 @@ class Plan:
         """
         return None
 
-    def takes(self, packed: PackedOperand) -> bool:
+    def accepts(self, packed: PackedOperand) -> bool:
         """Whether an operand was packed in the layout that this plan reads."""
         return False
 

@@ -187,9 +187,9 @@ class BoundCall:
         self._names = (*spec.inputs, *spec.results)
         self._views = (*spec.inputs.values(), *spec.results.values())
         # One tuple, which a thread reads or replaces as a whole.
-        self._known: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
+        self._last: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
         self._uses = 0
-        self._apart: tuple[Pick, list[Any]] = (tuple, [])
+        self._checked_pointers: tuple[Pick, list[Any]] = (tuple, [])
 
     def plan(self, chosen: Settings) -> tuple[Plan, Pick]:
         """Return the plan, and the function that picks its operands from the tensors.
@@ -199,9 +199,9 @@ class BoundCall:
         """
         backend, prepared = prepared_backend(chosen.backend)
         state = (chosen, backend, prepared)
-        known, reference, pick = self._known
+        last, reference, pick = self._last
         self._uses += 1
-        if known == state and self._uses % USES_PER_CACHE_HIT:
+        if last == state and self._uses % USES_PER_CACHE_HIT:
             plan = reference()
             if plan is not None:
                 plan_cache.count_hit()
@@ -209,13 +209,13 @@ class BoundCall:
         plan = plan_call(self.sub_problems, backend, prepared, chosen.effort)
         operands = plan.operands or self._names
         pick = itemgetter(*(self._names.index(name) for name in operands))
-        self._known = (state, weakref.ref(plan), pick)
+        self._last = (state, weakref.ref(plan), pick)
         return plan, pick
 
     def new_results(self) -> list[Array]:
         return [make() for make in self._makers]
 
-    def takes(self, arrays: Sequence[Array], outs: Sequence[Any]) -> bool:
+    def accepts_outputs(self, arrays: Sequence[Array], outs: Sequence[Any]) -> bool:
         """Whether these outputs can be written as they are while these inputs are read."""
         dtype = self._dtype
         for out, shape in zip(outs, self._shapes, strict=True):
@@ -263,11 +263,11 @@ class BoundCall:
             return False
         pointers = plan.pointers(pick(tensors))
         # Another plan may take its operands in another order.
-        apart = (pick, pointers)
-        if apart != self._apart:
+        checked = (pick, pointers)
+        if checked != self._checked_pointers:
             if any(may_share_memory(out, other) for other in tensors[:-1]):
                 return False
-            self._apart = apart
+            self._checked_pointers = checked
         plan.run(pointers)
         return True
 

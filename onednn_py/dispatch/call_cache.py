@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,24 @@ from onednn_py.system.forks import in_forked_child
 
 from .bound_call import BoundCall, run, settings
 
-__all__ = ["call", "forget_calls"]
+__all__ = ["call", "declare", "forget_calls"]
 
 Array = npt.NDArray[Any]
 
 # Bound calls that are kept; each takes a few kilobytes.
 MOST_CALLS = 1024
 
+# Arguments that say how a call is computed, not what.
+_SETTINGS = ("out", "backend", "fpmath_mode")
+
 _calls: dict[Any, BoundCall] = {}
 _lock = threading.Lock()
 
-# How many of a function's first arguments are tensors.
+# For each function, how many of its first arguments are tensors, and what picks its arguments, in
+# the order of its signature, from a mapping.
 _TENSORS = {name: len(operation.tensors) for name, operation in OPERATIONS.items()}
+_pick: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {}
+_names: dict[str, tuple[str, ...]] = {}
 
 ndarray = np.ndarray
 
@@ -35,7 +42,23 @@ ndarray = np.ndarray
 _CONSTANT = frozenset(
     (int, bool, str, type(None), *(np.dtype(code).type for code in np.typecodes["AllInteger"]))
 )
-_LISTS = (tuple, list, frozenset)
+_LISTS = frozenset((tuple, list, frozenset))
+
+
+def declare(name: str, parameters: Sequence[str]) -> None:
+    """Make a function known to `call`.
+
+    Parameters
+    ----------
+    name : str
+        A key of `OPERATIONS`.
+    parameters : sequence of str
+        In the order of the signature: tensors, attributes, and ``out``, ``backend`` and
+        ``fpmath_mode`` anywhere.
+    """
+    described = [name for name in parameters if name not in _SETTINGS]
+    _names[name] = tuple(described)
+    _pick[name] = itemgetter(*described, *_SETTINGS)
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -44,25 +67,23 @@ def call(name: str, arguments: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     name : str
-        Of the function, a key of `OPERATIONS`.
+        Of a function that was declared.
     arguments : mapping
-        All arguments of the function in the order of its signature: tensors, attributes, and
-        ``out``, ``backend`` and ``fpmath_mode`` last.
+        The function's arguments by name; other names are ignored.
     """
-    *values, out, backend, fpmath_mode = arguments.values()
+    *values, out, backend, fpmath_mode = _pick[name](arguments)
     chosen = settings(backend, fpmath_mode)
     count = _TENSORS[name]
-    key = _key(name, chosen.fpmath_mode, values, count)
-    try:
-        bound = _calls.get(key)
-    except TypeError:  # an attribute without a hash
-        bound = key = None
+    bound = _calls.get(_key(name, chosen.fpmath_mode, values, count))
     if bound is None:
-        described = dict(zip(arguments, values))  # noqa: B905 - without the last three
-        spec = call_spec(name, described)
+        # The lists that are checked are those of the key, whatever other threads do to them.
+        values = [list(value) if type(value) is list else value for value in values]
+        spec = call_spec(name, dict(zip(_names[name], values, strict=True)))
         tensors = _tensors(spec, values[:count])
         results = run(spec, tensors, spec.outs(out), chosen)
-        _remember(key, values[count:], spec, tensors, chosen.fpmath_mode)
+        key = _key(name, chosen.fpmath_mode, values, count)
+        if key is not None:
+            _remember(key, spec, tensors, chosen.fpmath_mode)
         return spec.returned(results)
     spec = bound.spec
     arrays = [array for array in values[:count] if array is not None]
@@ -70,7 +91,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Any:
         outs = bound.new_results()
     else:
         outs = spec.outs(out)
-        if not bound.takes(arrays, outs):
+        if not bound.accepts_outputs(arrays, outs):
             tensors = dict(zip(spec.inputs, arrays, strict=True))
             return spec.returned(run(spec, tensors, outs, chosen))
     bound.execute(chosen, arrays + outs)
@@ -90,11 +111,11 @@ def _tensors(spec: CallSpec, values: Sequence[Any]) -> dict[str, Array]:
 
 
 def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
-    """Return a key that equal calls share, None where a tensor is no plain array.
+    """Return a key that equal calls share, None if an equal call may mean something else.
 
-    The types of attributes that are neither int nor str belong to it: True and 1.0 are equal to 1,
-    but they are no strides. Attributes of any type have a key; `_remember` keeps only calls of
-    constant attributes.
+    Tensors must be plain arrays, attributes immutable or lists of immutable entries. The types of
+    attributes that are neither int nor str belong to the key: True and 1.0 are equal to 1, but
+    they are no strides.
     """
     key: list[Any] = [name, fpmath_mode]
     for tensor in values[:count]:
@@ -108,31 +129,21 @@ def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
         kind = type(value)
         if kind is int or kind is str or value is None:
             key.append(value)
-        elif kind is tuple or kind is list:
+        elif kind in _LISTS:
             # A list has no hash. How many entries it has, the values tell.
-            key += kind, tuple(value), *map(type, value)
-        else:
+            types = tuple(map(type, value))
+            if not _CONSTANT.issuperset(types):
+                return None
+            key += kind, value if kind is frozenset else tuple(value), *types
+        elif kind in _CONSTANT:
             key += kind, value
+        else:
+            return None
     return tuple(key)
 
 
-def _is_constant(value: Any) -> bool:
-    """Whether a value is of an immutable type, or a list or set of such values."""
-    if type(value) in _LISTS:
-        return all(type(entry) in _CONSTANT for entry in value)
-    return type(value) in _CONSTANT
-
-
-def _remember(
-    key: Any,
-    attributes: Sequence[Any],
-    spec: CallSpec,
-    tensors: Mapping[str, Array],
-    fpmath_mode: str,
-) -> None:
-    """Keep a bound call, unless an equal call may mean something else."""
-    if key is None or not all(map(_is_constant, attributes)):
-        return
+def _remember(key: Any, spec: CallSpec, tensors: Mapping[str, Array], fpmath_mode: str) -> None:
+    """Keep a bound call, unless an array of it had to be copied."""
     strides = {}
     for name, array in tensors.items():
         found = element_strides(array)

@@ -29,6 +29,7 @@ _warned_lock = threading.Lock()
 _warned = False
 
 _FIRST = next(iter(BACKENDS.values()))
+_WITHOUT_LIBRARY = FALLBACK.instead("no oneDNN library")
 
 plan_cache: PlanCache[Plan] = PlanCache()
 
@@ -55,7 +56,7 @@ def prepared_backend(name: str) -> tuple[Backend, Hashable]:
         if name != "auto" or explicit_library() is not None:
             raise
         _warn_once(error)
-    return FALLBACK, FALLBACK.prepare()
+    return _WITHOUT_LIBRARY, _WITHOUT_LIBRARY.prepare()
 
 
 def plan_call(
@@ -74,10 +75,10 @@ def plan_call(
     effort : {"heuristic", "measure"}
     """
     key = (sub_problems, backend.name, state, effort)
-    return plan_cache.get_or_build(key, lambda: _counted(_built(sub_problems, backend, effort)))
+    return plan_cache.get_or_build(key, lambda: _counted(_build(sub_problems, backend, effort)))
 
 
-def _built(sub_problems: tuple[SubProblem, ...], backend: Backend, effort: str) -> Plan:
+def _build(sub_problems: tuple[SubProblem, ...], backend: Backend, effort: str) -> Plan:
     reasons = [backend.supports(one.problem) for one in sub_problems if not one.only_bias]
     reason = next(filter(None, reasons), None)
     if reason is None:
@@ -89,12 +90,10 @@ def _built(sub_problems: tuple[SubProblem, ...], backend: Backend, effort: str) 
             _log.debug("%s runs on NumPy: %s", sub_problems[0].problem.operation, error)
             reason = NO_IMPLEMENTATION
     if len(sub_problems) == 1:
-        plan = FALLBACK.plan(sub_problems, effort)
-        plan.reason = reason
-        return plan
+        return FALLBACK.instead(reason).plan(sub_problems, effort)
     # The backend may take some of them.
     alone = [SubProblem(one.problem, only_bias=one.only_bias) for one in sub_problems]
-    return sequence(sub_problems, [_built((one,), backend, effort) for one in alone])
+    return sequence(sub_problems, [_build((one,), backend, effort) for one in alone])
 
 
 def _counted(plan: Plan) -> Plan:

@@ -68,6 +68,10 @@ class TensorSpec:
         return len(self.shape)
 
 
+# Pickles and messages name it as users do.
+TensorSpec.__module__ = "onednn_py"
+
+
 def spec_of(where: str, tensor: Any) -> TensorSpec:
     """Return shape and dtype of an array or TensorSpec.
 

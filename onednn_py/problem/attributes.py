@@ -158,8 +158,8 @@ def _weights_format(operation: Operation, name: str, value: Any, _: int) -> str:
     return _name(operation.name, name, value, WEIGHTS_FORMATS[operation.transposed], hint)
 
 
-# In documented order. Pads are ignored under auto_pad, but nonsense in them is a mistake worth
-# telling all the same.
+# In documented order, undocumented attributes last. Pads are ignored under auto_pad, but nonsense
+# in them is a mistake worth telling all the same.
 ATTRIBUTES = {
     "strides": _Attribute(1, _per_axis_from(1), required=True),
     "pads_begin": _Attribute(0, _per_axis_from(0), required=True),
@@ -215,5 +215,6 @@ def parse_attributes(
         if default is None:
             default = WEIGHTS_FORMATS[operation.transposed][-1]
         parsed[attribute] = rule.check(operation, name, given.pop(name, default), spatial_axes)
-    assert not given, f"{operation.name} has no attribute {min(given)}"
+    if given:
+        raise AttributeValueError(f"{operation.name}: unknown attribute {min(given)!r}")
     return Attributes(**parsed)

@@ -36,6 +36,10 @@ class Gradients(NamedTuple):
     diff_bias: Array | None
 
 
+# Pickles and messages name it as users do.
+Gradients.__module__ = "onednn_py"
+
+
 @dataclass(frozen=True)
 class SubProblem:
     """A problem of a call, and the call's names of its tensors.
@@ -63,8 +67,8 @@ class SubProblem:
         }
 
 
-class _Part(NamedTuple):
-    """An operation of a call, see `SubProblem`."""
+class _NamedRecipe(NamedTuple):
+    """An operation of a call, and the call's names of its tensors, see `SubProblem`."""
 
     recipe: Recipe
     names: dict[str, str]
@@ -82,7 +86,7 @@ class CallSpec:
     dtype : str
     inputs, results : dict
         How each tensor, by the call's name of it, is seen in canonical order.
-    parts : tuple
+    recipes : tuple
         The operations that the call is made of.
     is_joint : bool
         Whether `Gradients` are returned.
@@ -92,7 +96,7 @@ class CallSpec:
     dtype: str
     inputs: dict[str, TensorView]
     results: dict[str, TensorView]
-    parts: tuple[_Part, ...]
+    recipes: tuple[_NamedRecipe, ...]
     is_joint: bool = False
 
     def sub_problems(
@@ -106,16 +110,16 @@ class CallSpec:
             By the call's names, in elements; a tensor that it does not have is dense.
         fpmath_mode : str
         """
-        found = []
-        for operation, names, only_bias in self.parts:
+        sub_problems = []
+        for single, names, only_bias in self.recipes:
             own = {
                 role: strides[name]
-                for role in operation.views
+                for role in single.views
                 if (name := names.get(role, role)) in strides
             }
-            problem = operation.problem(own, fpmath_mode)
-            found.append(SubProblem(problem, tuple(names.items()), only_bias))
-        return tuple(found)
+            problem = single.problem(own, fpmath_mode)
+            sub_problems.append(SubProblem(problem, tuple(names.items()), only_bias))
+        return tuple(sub_problems)
 
     def outs(self, out: Any) -> list[Any]:
         """Return the caller's ``out`` as one entry a result, None for a new array.
@@ -193,7 +197,7 @@ def _single(operation: Operation, arguments: Mapping[str, Any]) -> CallSpec:
             if role in single.views and role not in results
         },
         {role: single.views[role] for role in results},
-        (_Part(single, {}),),
+        (_NamedRecipe(single, {}),),
     )
 
 
@@ -226,13 +230,13 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
             "bias": "bias" in asked,
         },
     )
-    parts, results = [], {}
+    recipes, results = [], {}
     if "src" in asked:
-        parts.append(_Part(src, {"src": "diff_src", "dst": "diff_dst"}))
+        recipes.append(_NamedRecipe(src, {"src": "diff_src", "dst": "diff_dst"}))
         results["diff_src"] = src.views["src"]
     if "weights" in asked or "bias" in asked:
         names = {"weights": "diff_weights", "dst": "diff_dst", "bias": "diff_bias"}
-        parts.append(_Part(weights, names, only_bias="weights" not in asked))
+        recipes.append(_NamedRecipe(weights, names, only_bias="weights" not in asked))
         results |= {
             f"diff_{key}": weights.views[key] for key in ("weights", "bias") if key in asked
         }
@@ -241,7 +245,7 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
         "weights": src.views["weights"],
         "diff_dst": src.views["dst"],
     }
-    return CallSpec(name, src.dtype, inputs, results, tuple(parts), is_joint=True)
+    return CallSpec(name, src.dtype, inputs, results, tuple(recipes), is_joint=True)
 
 
 def _asked(name: str, wrt: Any) -> frozenset[str]:

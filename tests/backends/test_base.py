@@ -10,6 +10,7 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNError
+from onednn_py.backends import BACKENDS, register
 from onednn_py.problem.problem import Problem
 from tests.support.call_cases import CALLS, DST, SRC, WEIGHTS, arrays_of
 from tests.support.einsum_backend import EinsumBackend, registered_einsum
@@ -99,3 +100,20 @@ def test_a_backend_that_cannot_be_used_says_so(
     monkeypatch.setattr(einsum, "prepare", prepare)
     with pytest.raises(LibraryNotFoundError, match="no einsum here"):
         onednn_py.convolution(SRC, WEIGHTS, backend="einsum")
+
+
+@pytest.mark.parametrize("name", ["auto", "Einsum"])
+def test_names_that_nobody_could_choose(name: str) -> None:
+    backend = EinsumBackend()
+    backend.name = name
+    with pytest.raises(AttributeValueError, match="in lower case"):
+        register(backend)
+    assert name not in BACKENDS
+
+
+@pytest.mark.parametrize("wrt", [("src",), ("weights",), ("src", "weights")])
+def test_plans_of_both_gradients_say_why_numpy_computes(wrt: tuple[str, ...], backend: str) -> None:
+    tensors = [tensor.astype(np.float64) for tensor in (SRC, WEIGHTS, DST)]
+    plan = onednn_py.plan(onednn_py.convolution_backward, *tensors, wrt=wrt, backend=backend)
+    expected = "(oneDNN has no float64 convolution)" if backend == "onednn" else "numpy,"
+    assert repr(plan).count(expected) == len(wrt)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +14,9 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError, ShapeError
+from onednn_py.dispatch import call_cache
+from onednn_py.dispatch.call_cache import call
+from onednn_py.problem.call_spec import call_spec
 from tests.support.call_cases import (
     BIAS,
     CALLS,
@@ -276,3 +282,59 @@ class TestTypes:
         for wrong in (("src", "dst"), "weight", (), None, 1):
             with pytest.raises(AttributeValueError, match="wrt: expected some of"):
                 onednn_py.convolution_backward(*tensors, wrt=wrong, backend=backend)
+
+
+class TestStrangeArguments:
+    """What is neither constant nor a list of constants is never looked up."""
+
+    def test_an_argument_whose_hash_fails(self, backend: str) -> None:
+        class Unhashable:
+            def __hash__(self) -> int:
+                raise ValueError("no hash")
+
+        for value in (Unhashable(), (Unhashable(), 1)):
+            with pytest.raises(AttributeValueError, match="strides"):
+                data_gradient(strides=value, backend=backend)
+
+    def test_a_deeply_nested_tuple(self) -> None:
+        """Its hash would overflow the C stack."""
+        code = """
+import numpy as np, onednn_py
+value = (1,)
+for _ in range(2_000_000):
+    value = (value,)
+src, weights = np.ones((1, 4, 4, 1), np.float32), np.ones((2, 2, 1, 1), np.float32)
+try:
+    onednn_py.convolution(src, weights, strides=value)
+except (onednn_py.AttributeValueError, RecursionError):
+    import os
+    os._exit(7)  # taking the tuple apart is the interpreter's own business
+"""
+        assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 7
+
+    def test_locals_of_a_debugger_are_no_arguments(self) -> None:
+        arguments = {**inspect_defaults(), "src": SRC, "weights": WEIGHTS, "x": 5, "y": None}
+        expected = onednn_py.convolution(SRC, WEIGHTS)
+        out = np.empty_like(expected)
+        assert call("convolution", {**arguments, "out": out}) is out
+        np.testing.assert_array_equal(out, expected)
+
+    def test_a_list_that_changes_while_it_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        strides = [1, 1]
+
+        def changing(name: str, arguments: Any) -> Any:
+            strides[0] = 2
+            return call_spec(name, arguments)
+
+        onednn_py.cache_clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(call_cache, "call_spec", changing)
+            first = onednn_py.convolution(SRC, WEIGHTS, strides=strides)
+        expected = onednn_py.convolution(SRC, WEIGHTS)
+        assert first.shape == expected.shape
+        assert onednn_py.convolution(SRC, WEIGHTS, strides=[1, 1]).shape == expected.shape
+
+
+def inspect_defaults() -> dict[str, Any]:
+    parameters = inspect.signature(onednn_py.convolution).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}

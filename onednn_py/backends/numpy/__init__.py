@@ -23,9 +23,16 @@ class NumPyBackend:
 
     name = "numpy"
 
+    def __init__(self, reason: str = "") -> None:
+        self._reason = reason
+
+    def instead(self, reason: str) -> NumPyBackend:
+        """Return the same backend, whose plans say why another backend does not compute."""
+        return NumPyBackend(reason)
+
     def prepare(self) -> Hashable:
-        """See `Backend.prepare`; threads are NumPy's own business at every execution."""
-        return ()
+        """See `Backend.prepare`; every execution asks for the number of threads itself."""
+        return self._reason
 
     def supports(self, problem: Problem) -> None:
         """See `Backend.supports`."""
@@ -34,7 +41,7 @@ class NumPyBackend:
     def plan(self, sub_problems: tuple[SubProblem, ...], effort: str = "heuristic") -> Plan:
         """See `Backend.plan`."""
         plans = [
-            BiasPlan() if sub_problem.only_bias else NumPyPlan(sub_problem.problem)
+            BiasPlan() if sub_problem.only_bias else NumPyPlan(sub_problem.problem, self._reason)
             for sub_problem in sub_problems
         ]
         return sequence(sub_problems, plans)

@@ -33,8 +33,9 @@ class NumPyPlan(Plan):
     backend = "numpy"
     implementation = "numpy"
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, reason: str = "") -> None:
         self.problem = problem
+        self._reason = reason
         # A transposed convolution is a convolution with src and dst exchanged.
         self._convolution = problem.as_convolution()
         self._correlations = [] if problem.is_empty else correlations(self._convolution)
@@ -45,7 +46,7 @@ class NumPyPlan(Plan):
         return 1024 * len(self._correlations)
 
     def __repr__(self) -> str:
-        reason = f" ({self.reason})" if self.reason else ""
+        reason = f" ({self._reason})" if self._reason else ""
         positions = sum(prod(correlation.kernel_shape) for correlation in self._correlations)
         return f"{self.problem.operation}: numpy{reason}, {positions} kernel positions"
 

@@ -1,8 +1,9 @@
-"""The oneDNN backend: problems on oneDNN's primitives. Other rooms import this face alone.
+"""The oneDNN backend: problems on oneDNN's primitives. Other rooms import this face.
 
 ``binding`` is the door to C, ``selection`` decides which of oneDNN's implementations, layouts and
 formulations compute a problem, ``execution`` makes them ready to run, ``autotune`` measures them,
-and ``wisdom`` remembers what was measured.
+and ``wisdom`` remembers what was measured; the public module and the commands of wisdom import it,
+too.
 """
 
 from .autotune import DEFAULT_BUDGET, Measured

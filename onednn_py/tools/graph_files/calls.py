@@ -60,7 +60,7 @@ class Call:
 
     @property
     def recipe(self) -> Recipe:
-        return self.spec.parts[0].recipe
+        return self.spec.recipes[0].recipe
 
     @property
     def result_role(self) -> str:

@@ -88,8 +88,8 @@ class Lowering:
         self.layouts: dict[str, str] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
-        self._index = 0  # of the chunk whose steps are being added
-        for self._index in range(len(candidates[0].formulation.chunks)):
+        for index in range(len(candidates[0].formulation.chunks)):
+            self._index = index  # of the chunk whose steps are being added
             after: list[_Reorder] = []
             for number, candidate in enumerate(candidates):
                 after += self._add(number, candidate)

@@ -79,10 +79,10 @@ class OneDNNPlan(Plan):
         self.engine = engine
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
-        self._prepared = [
-            candidate for candidate in candidates if candidate.formulation.needs_preparation
+        self._completed = [
+            candidate for candidate in candidates if candidate.formulation.needs_completion
         ]
-        self.needs_arrays = bool(self.casts or self._prepared)
+        self.needs_arrays = bool(self.casts or self._completed)
         # Bound methods, which a call finds without the class.
         self.run = self.program.run  # type: ignore[method-assign]
         self.pointers = engine.pointers  # type: ignore[method-assign]
@@ -149,10 +149,10 @@ class OneDNNPlan(Plan):
     def _execute(
         self, tensors: Mapping[str, Array], program: Program, packed: Mapping[str, Any]
     ) -> None:
-        for candidate in self._prepared:
+        for candidate in self._completed:
             formulation = candidate.formulation
             named = {role: candidate.name(role) for role in formulation.asked.layouts}
-            formulation.prepare(
+            formulation.complete(
                 {role: tensors[name] for role, name in named.items() if name in tensors}
             )
         pointers = {
@@ -197,7 +197,7 @@ class OneDNNPlan(Plan):
         layout, source = plan._as_read(name, array)
         return PackedInput(plan.engine, plan.program, name, layout, source)
 
-    def takes(self, packed: PackedOperand) -> bool:
+    def accepts(self, packed: PackedOperand) -> bool:
         """Whether an operand was packed in the layout that this plan reads."""
         if not isinstance(packed, PackedInput):
             return False

@@ -23,12 +23,16 @@ def support(opened: Library) -> dict[str, bool]:
     Returns
     -------
     dict
-        ``f32``, ``bf16``, ``f16``: whether backward data has an implementation of that
-        type better than the reference one; where not, the work is done in f32.
+        ``f32``, ``bf16``, ``f16`` (the keys of `COMPUTE_DTYPES`): whether backward data has an
+        implementation of that type better than the reference one; where not, the work is done
+        in f32.
         ``graph_api``: whether the library was built with the Graph API.
     """
     engine = Engine(opened)
-    found = {dtype: _is_native(engine, _small_problem(dtype)) for dtype in COMPUTE_DTYPES}
+    found = {
+        dtype: dtype in computed and _is_native(engine, _small_problem(dtype))
+        for dtype, computed in COMPUTE_DTYPES.items()
+    }
     return {**found, "graph_api": opened.exports(GRAPH_FUNCTION)}
 
 

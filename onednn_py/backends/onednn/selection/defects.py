@@ -32,11 +32,13 @@ class Defect:
         Searched in the implementation's name; a deconvolution's name contains that of
         the convolution inside.
     applies : callable
-        Whether a Problem, in the roles of a convolution, is affected.
+        Whether a Problem is affected, in the roles of a convolution unless ``of_transposed``.
     fixed_in : tuple of int or None
         First version without the defect.
     since : tuple of int
         First version that may have it.
+    of_transposed : bool
+        Whether it is a defect of transposed convolutions alone, which ``applies`` gets as they are.
     """
 
     reference: str
@@ -45,6 +47,7 @@ class Defect:
     applies: Callable[[Problem], bool]
     fixed_in: Version | None = None
     since: Version = (0, 0, 0)
+    of_transposed: bool = False
 
     def is_in(self, version: Version) -> bool:
         return self.since <= version and (self.fixed_in is None or version < self.fixed_in)
@@ -135,6 +138,15 @@ def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
     )
 
 
+def _forward_bias_over_gaps(problem: Problem) -> bool:
+    """A transposed convolution whose bias is added to a dst that is not dense."""
+    return (
+        problem.direction is Direction.FORWARD
+        and problem.bias is not None
+        and problem.dst.extent != problem.dst.size
+    )
+
+
 DEFECTS = (
     Defect(
         reference="uxlfoundation/oneDNN#6035",
@@ -175,6 +187,14 @@ DEFECTS = (
         since=(3, 3, 0),
     ),
     Defect(
+        reference="not reported upstream; seen in v3.2.0",
+        harm="adds the bias beyond the scratchpad where dst has gaps between its elements: memory"
+        " corruption",
+        implementation=re.compile(r"^conv:any\+ref"),
+        applies=_forward_bias_over_gaps,
+        of_transposed=True,
+    ),
+    Defect(
         reference="pytorch/pytorch#120982",
         harm="creating the primitive takes a minute and more",
         implementation=re.compile(r"brgconv_strided"),
@@ -186,14 +206,15 @@ DEFECTS = (
 def forbidden(implementation: str, problem: Problem, version: Version) -> Defect | None:
     """Return the defect for which this implementation must not run, None if there is none.
 
-    ``problem`` is in the roles of a convolution (`Problem.as_convolution`), in the layouts that
-    the implementation is given.
+    ``problem`` is in the layouts that the implementation is given.
     """
+    convolution = problem.as_convolution()
     for defect in DEFECTS:
         if (
             defect.is_in(version)
             and defect.implementation.search(implementation)
-            and defect.applies(problem)
+            and (problem.transposed or not defect.of_transposed)
+            and defect.applies(problem if defect.of_transposed else convolution)
         ):
             return defect
     return None

@@ -84,12 +84,11 @@ def implementations(
     """
     given = problem if activations == "given" else _with_dense(problem, "src", "dst")
     given = given if weights == "given" else _with_dense(given, "weights")
-    roles_of_convolution = given.as_convolution()
     # The hint must outlive the iteration: moving on reads it again.
     descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)
     while True:
         name = engine.implementation(descriptor)
-        if forbidden(name, roles_of_convolution, engine.library.version) is None:
+        if forbidden(name, given, engine.library.version) is None:
             yield descriptor, name
         if not engine.next_implementation(descriptor):
             break

@@ -67,7 +67,7 @@ class Formulation:
         return any(s.indices(n) != (0, n, 1) for s, n in zip(self.window, sizes, strict=True))
 
     @property
-    def needs_preparation(self) -> bool:
+    def needs_completion(self) -> bool:
         return self.bias_apart or self.is_partial
 
     @property
@@ -87,7 +87,7 @@ class Formulation:
         elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
         return elements * DTYPES[self.problem.dtype].itemsize
 
-    def prepare(self, tensors: Mapping[str, Array]) -> None:
+    def complete(self, tensors: Mapping[str, Array]) -> None:
         """Compute what the primitive does not: the bias gradient, elements that it leaves out."""
         asked = self.asked
         if self.bias_apart:

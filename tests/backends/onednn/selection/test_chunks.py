@@ -336,7 +336,7 @@ def test_packed_weights(axis: str, dtype: str) -> None:
     tensors["src"].fill(0)
     packed = plan.pack("weights", tensors.pop("weights"))
     assert packed is not None
-    assert plan.takes(packed)
+    assert plan.accepts(packed)
     plan.execute(tensors, packed)
     np.testing.assert_array_equal(tensors["src"], expected)
 
