@@ -60,7 +60,8 @@ def info() -> Info:
     Returns
     -------
     dict
-        ``backend`` is what ``"auto"`` computes with. ``library`` is None, and ``error`` says why, if no oneDNN can be used.
+        ``backend`` is what ``"auto"`` computes with. ``library`` is None, and ``error`` says
+        why, if no oneDNN can be used.
         ``supports`` says which data types oneDNN computes itself on this CPU, without a cast,
         and whether the library has the Graph API. ``rejected`` lists candidates as dicts of
         path, source and reason.
