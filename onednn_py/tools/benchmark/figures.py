@@ -9,7 +9,7 @@ from typing import Any
 
 from onednn_py.tools.benchdnn import Descriptor
 from onednn_py.tools.extras import require
-from onednn_py.tools.pictures import save
+from onednn_py.tools.pictures import QUIET_COLOUR, TEXT_COLOUR, new_figure, save, tidy
 
 from .results import Category, Group, Result, grouped
 
@@ -22,8 +22,6 @@ LABELS = {
     "torch": "PyTorch",
     "numpy": "our NumPy backend",
 }
-QUIET_COLOUR = "#999999"
-TEXT_COLOUR = "#333333"
 SLOWER_COLOUR = "#f7ecec"
 
 # Up to so many problems, each has a row with its name; more of them are sorted by their ratio.
@@ -39,14 +37,13 @@ LEAST_RATIO, MOST_RATIO = 1 / 8, 32
 
 def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None:
     """Write a figure with a bar for each ratio, of which there is at least one."""
-    figures = require("matplotlib.figure", "matplotlib", "bench")
     groups = [group for group in grouped(results) if not group.note]
     panels: dict[Category, list[Group]] = {}
     for group in groups:
         panels.setdefault(group.category, []).append(group)
     names = {result.case.descriptor: result.name for result in results}
     others = list(dict.fromkeys(group.other for group in groups))
-    figure = figures.Figure(layout="constrained", facecolor="white")
+    figure = new_figure("bench")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     if len(names) <= MOST_ROWS:
         _draw_named(figure, results, panels, names, others)
@@ -69,11 +66,10 @@ def save_sweep_figure(
     varies : str
         What is varied, such as ``"threads"``.
     """
-    figures = require("matplotlib.figure", "matplotlib", "bench")
     every = [result for results in runs.values() for result in results]
     panels = list(dict.fromkeys((result.name, result.case.direction) for result in every))
     competitors = list(dict.fromkeys(name for result in every for name in result.timings))
-    figure = figures.Figure(layout="constrained", facecolor="white")
+    figure = new_figure("bench")
     grid = _panel_axes(figure, len(panels), size=(3.0, 2.6), margins=(0.8, 1.2))
     for axes, panel in zip(grid, panels, strict=True):
         for name in competitors:
@@ -84,9 +80,7 @@ def save_sweep_figure(
         axes.set_title(" ".join(panel), fontsize=10, color=TEXT_COLOUR)
         axes.set_xlabel(varies, color=TEXT_COLOUR, fontsize=8)
         axes.set_ylabel("GF/s", color=TEXT_COLOUR, fontsize=8)
-        axes.grid(color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(colors=TEXT_COLOUR, labelsize=8)
+        tidy(axes, labelsize=8)
     _finish(figure, competitors, title)
     save(figure, path)
 
@@ -221,10 +215,7 @@ def _limit(panels: Sequence[Any], ratios: Sequence[float]) -> None:
         axes.xaxis.set_minor_formatter("")
         axes.axvspan(2.0**least, 1, color=SLOWER_COLOUR, zorder=0)
         axes.axvline(1, color=TEXT_COLOUR, linewidth=1)
-        axes.grid(axis="x", color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(colors=TEXT_COLOUR, left=False, labelsize=8)
+        tidy(axes, "x", left=False, labelsize=8)
         axes.set_xlabel("their time / ours (right: ours is faster)", color=TEXT_COLOUR, fontsize=8)
 
 

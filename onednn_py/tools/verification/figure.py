@@ -11,15 +11,13 @@ import numpy as np
 
 from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.tools.extras import require
-from onednn_py.tools.pictures import save
+from onednn_py.tools.pictures import QUIET_COLOUR, TEXT_COLOUR, new_figure, save, tidy
 
 from .numerical_errors import Measurement, by_family
 
 __all__ = ["save_error_figure"]
 
 COLOURS = {"f32": "#4477aa", "f16": "#228833", "bf16": "#cc6633"}
-QUIET_COLOUR = "#999999"
-TEXT_COLOUR = "#333333"
 BAND_COLOUR = "#f5f5f5"
 
 # Points of a row lie up to this far above or below it, in units of the rows' distance.
@@ -31,10 +29,8 @@ LEAST_ERROR = 1e-9
 
 def save_error_figure(path: Path, measurements: Sequence[Measurement], title: str) -> None:
     """Write a figure with a row of points for each data type and family."""
-    figures = require("matplotlib.figure", "matplotlib", "demo")
     groups = by_family(measurements)
-    height = 1.7 + 0.42 * len(groups)
-    figure = figures.Figure(figsize=(10, height), layout="constrained", facecolor="white")
+    figure = new_figure("demo", figsize=(10, 1.7 + 0.42 * len(groups)))
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
     axes = figure.subplots()
     rng = np.random.default_rng(0)
@@ -50,10 +46,7 @@ def save_error_figure(path: Path, measurements: Sequence[Measurement], title: st
     axes.set_xlim(10.0 ** floor(log10(least)), 10.0 ** ceil(log10(most)))
     axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("error / largest magnitude of the result", color=TEXT_COLOUR)
-    axes.grid(axis="x", color=QUIET_COLOUR, alpha=0.3, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(colors=TEXT_COLOUR, left=False)
+    tidy(axes, "x", left=False)
     _draw_legend(axes)
     figure.suptitle(f"Errors against float64 on normal data, {title}", color=TEXT_COLOUR)
     save(figure, path)
