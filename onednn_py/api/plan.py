@@ -77,7 +77,7 @@ class Plan(Generic[Result]):
         self._bound = BoundCall(spec, {}, chosen.fpmath_mode)
         self._dtype = DTYPES[spec.dtype]
         self._shapes = [view.shape for view in spec.inputs.values()]
-        # One tuple, which a thread reads or replaces as a whole.
+        # A single tuple, which a thread reads or replaces as a whole.
         self._held: tuple[Any, Any, Pick] = (None, None, tuple)
         self._current()
 

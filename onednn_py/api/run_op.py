@@ -1,4 +1,4 @@
-"""The strict door: operations by the names of the oneDNN Graph documents."""
+"""Operations and attributes by their exact names in the oneDNN Graph documents."""
 
 from __future__ import annotations
 

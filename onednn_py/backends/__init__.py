@@ -1,4 +1,4 @@
-"""What computes problems: oneDNN, and NumPy where no oneDNN library can be used.
+"""The backends: oneDNN, and NumPy where no oneDNN library can be used.
 
 `BACKENDS` holds them by name. ``"auto"`` is the first of them, or NumPy where that cannot be used;
 NumPy also computes the problems that a backend refuses. `register` adds a backend.
@@ -21,7 +21,7 @@ def register(backend: Backend) -> None:
     BACKENDS[backend.name] = backend
 
 
-# What computes the problems that other backends do not support, and judges their results.
+# NumPy computes the problems that other backends do not support, and judges their results.
 FALLBACK = NumPyBackend()
 ONEDNN = OneDNNBackend(reference=FALLBACK)
 

@@ -1,4 +1,4 @@
-"""What a backend is: a class that fits `Backend`, and the plans that it makes."""
+"""The protocol that a backend fits, and the base class of the plans that it makes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Plan:
 
 
 class Backend(Protocol):
-    """What computes problems.
+    """A library that computes problems.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What commands write: names of figures, checks before a long run, JSON and facts for it."""
+"""The files that commands write: figures and JSON, checked before a long run."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ Pick = Callable[[Sequence[Array]], Sequence[Array]]
 # its order take a microsecond.
 USES_PER_CACHE_HIT = 64
 
-# What NumPy's flags say of an array that oneDNN and this module take as it is.
+# NumPy's flags of an array that oneDNN reads and writes in place.
 _DENSE_ALIGNED_WRITEABLE = 0x1 | 0x100 | 0x400
 
 
 class Settings(NamedTuple):
-    """What is in force at a call, besides its arguments."""
+    """The settings in force at a call."""
 
     backend: str
     effort: str
@@ -186,7 +186,7 @@ class BoundCall:
         self._makers = [pool.maker(shape, self._dtype) for shape in self._shapes]
         self._names = (*spec.inputs, *spec.results)
         self._views = (*spec.inputs.values(), *spec.results.values())
-        # One tuple, which a thread reads or replaces as a whole.
+        # A single tuple, which a thread reads or replaces as a whole.
         self._last: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
         self._uses = 0
         self._checked_pointers: tuple[Pick, list[Any]] = (tuple, [])

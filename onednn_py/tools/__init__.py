@@ -1,1 +1,1 @@
-"""What stands on the public functions: benchdnn's problems, verification, benchmarks, the demo."""
+"""Tools on the public functions: benchdnn's problems, verification, benchmarks, the demo."""

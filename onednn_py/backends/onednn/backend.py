@@ -102,7 +102,7 @@ def _sharing_plan(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -
     if not share_tensors(candidates):
         return None
     shared = OneDNNPlan(current_engine(), *candidates, timings=timings)
-    # One after the other, they need room for one at a time.
+    # The candidates run one after the other, in the same workspace.
     return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
 
 

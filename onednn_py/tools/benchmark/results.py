@@ -58,7 +58,7 @@ class Timing:
 
 
 class Category(NamedTuple):
-    """What cases have in common whose ratios are summarised together."""
+    """The properties that are equal in all cases whose ratios are summarised together."""
 
     dtype: str
     data_format: str

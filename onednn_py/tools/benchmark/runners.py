@@ -1,4 +1,4 @@
-"""What a worker process can time: the package in two ways, its NumPy backend, and PyTorch."""
+"""The runners that a worker process times: the package in two ways, its NumPy backend, PyTorch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PER_AXIS = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
 
 @dataclass(frozen=True)
 class Runner:
-    """One way to compute cases.
+    """A way to compute cases.
 
     ``version`` returns the name and version of what runs, or raises ImportError where it is not
     installed. ``prepare`` returns a call that computes a case's results from its inputs, and the

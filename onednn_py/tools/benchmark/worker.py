@@ -1,4 +1,4 @@
-"""What runs in a worker process: one runner, told what to do line by line.
+"""The program of a worker process: one runner, told what to do line by line.
 
 The process reads requests from its standard input and answers each with one line of
 tab-separated fields, as the C++ program ``timing`` does: ``ok`` and what was asked for, or

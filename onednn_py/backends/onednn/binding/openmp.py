@@ -25,7 +25,7 @@ __all__ = ["OpenMP", "find_openmp"]
 
 
 class _Applied(threading.local):
-    """What was applied to one thread.
+    """The number of threads that was applied to one thread.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ _applied = _Applied()
 
 
 class OpenMP:
-    """One OpenMP runtime.
+    """An OpenMP runtime.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def find_openmp(opened: Library) -> OpenMP | None:
     for controller in controllers:
         if _address(controller.dynlib) == address:
             return OpenMP(controller.dynlib)
-    # One that threadpoolctl does not know by its file's name.
+    # threadpoolctl does not know this runtime by its file's name.
     return OpenMP(functions)
 
 

@@ -97,7 +97,7 @@ class CastTensor:
 
 
 class Casts:
-    """What is converted during one execution.
+    """The converted copies of tensors during one execution.
 
     Parameters
     ----------

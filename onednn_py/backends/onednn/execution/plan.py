@@ -29,7 +29,7 @@ __all__ = ["OneDNNPlan", "build_plan"]
 
 Array = npt.NDArray[Any]
 
-# What a primitive keeps besides its workspace: generated code and descriptors.
+# A primitive keeps generated code and descriptors, besides its workspace.
 BYTES_PER_PRIMITIVE = 64 * 2**10
 
 

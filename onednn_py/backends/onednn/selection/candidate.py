@@ -63,8 +63,9 @@ class Candidate:
 def share_tensors(candidates: Sequence[Candidate]) -> bool:
     """Whether one plan can run all candidates, with each tensor converted in one way.
 
-    They must use as many threads, since a primitive runs on those that its descriptor was made
-    for, and the same chunks, which only those of the minibatch are for both gradients.
+    Their numbers of threads must be equal, since a primitive runs on as many threads as its
+    descriptor was made for, and so must their chunks: only chunks of the minibatch are the same
+    for both gradients.
     """
     if len({(candidate.choice.threads, candidate.choice.chunks) for candidate in candidates}) > 1:
         return False

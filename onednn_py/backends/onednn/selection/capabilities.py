@@ -1,4 +1,4 @@
-"""Which data types a library computes itself on this CPU: it is asked for a small problem."""
+"""The data types that a library computes itself on this CPU, found with a small problem."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ANY_NAME = re.compile("")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which choice to prefer for which problems.
+    """A choice to prefer for the problems that it applies to.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Rule:
 
 
 class Shape:
-    """What rules look at, in the roles of a convolution.
+    """The sizes of a problem that rules look at, in the roles of a convolution.
 
     A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller

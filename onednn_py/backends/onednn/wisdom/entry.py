@@ -24,7 +24,7 @@ MOST_MICROSECONDS = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a measurement is bound to.
+    """The oneDNN build and the CPU that a measurement is valid for.
 
     Attributes
     ----------

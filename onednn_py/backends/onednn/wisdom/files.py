@@ -46,7 +46,7 @@ Entries = dict[tuple[Machine, str], Entry]
 
 
 class Contents(NamedTuple):
-    """What a file holds: sound entries, and the reasons why others were left out."""
+    """The sound entries of a file, and the reasons why others were left out."""
 
     entries: Entries
     ignored: list[str]

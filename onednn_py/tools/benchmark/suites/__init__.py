@@ -16,8 +16,8 @@ SUITES = ("resnet50", "mobilenet", "unet", "unet3d", "wavenet", "dcgan")
 
 DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
 
-# What is measured where the command line names nothing, as operations and descriptors: the layers
-# that networks are made of, each once.
+# The problems that are measured where the command line names none, as operations and descriptors:
+# each kind of layer that networks are made of, once.
 DEFAULT_PROBLEMS = (
     ("conv", 'mb16ic3ih224oc64kh7sh2ph3n"first_layer"'),
     ("conv", 'mb16ic64ih56oc64kh3ph1n"3x3"'),
