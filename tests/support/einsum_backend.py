@@ -42,24 +42,22 @@ class EinsumPlan(Plan):
         if self._only_bias:
             return
         result = tensors[problem.result_role]
-        computed = self._compute(inner, {role: tensors[role] for role in tensors if role != "bias"})
+        # The result's memory holds anything, signalling NaNs among it.
+        given = {**tensors, problem.result_role: np.zeros(result.shape)}
+        computed = self._compute(inner, given)
         if bias is not None and problem.direction is Direction.FORWARD:
             computed = computed + bias.astype(np.float64).reshape(1, -1, *(1 for _ in inner.kernel))
         round_into(result, computed)
 
-    def _compute(self, inner: Problem, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    def _compute(self, inner: Problem, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the result of the problem as a convolution, in the order of the problem."""
         exchanged = {"src": "dst", "dst": "src", "weights": "weights"}
         roles = exchanged if self._problem.transposed else {role: role for role in exchanged}
         groups, outputs, inputs, *kernel = inner.weights.shape
         images, _, *windows = inner.dst.shape
         pixels, positions = prod(windows), prod(kernel)
-        given = {
-            role: tensors[name].astype(np.float64)
-            for role, name in roles.items()
-            if name in tensors
-        }
-        if self._problem.transposed and "weights" in given:
+        given = {role: tensors[name].astype(np.float64) for role, name in roles.items()}
+        if self._problem.transposed:
             given["weights"] = given["weights"].swapaxes(1, 2)
         weights = given["weights"].reshape(groups, outputs, inputs, positions)
         dst = given["dst"].reshape(images, groups, outputs, pixels)
