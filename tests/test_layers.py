@@ -242,6 +242,16 @@ def test_cffi_is_imported_by_the_binding_alone() -> None:
     assert {room(module) for module in users} == {"backends.onednn.binding"}
 
 
+def test_functions_of_onednn_are_called_by_the_binding_alone() -> None:
+    users = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr.lower().startswith("dnnl_")
+    }
+    assert {room(module) for module in users} == {"backends.onednn.binding"}
+
+
 @pytest.mark.parametrize(
     ("text", "home"),
     [

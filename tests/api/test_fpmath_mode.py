@@ -132,13 +132,15 @@ def test_print_tells_the_mode(mode: str, joint: bool) -> None:
 def test_onednn_gets_the_mode(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The primitive descriptors of both gradients are created in it."""
     modes: dict[str, set[str]] = {}
-    create = Engine.primitive_desc
+    create = Engine.convolution_desc
 
-    def noted(engine: Engine, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Any:
-        modes.setdefault(function, set()).add(fpmath_mode)
-        return create(engine, function, *arguments, fpmath_mode=fpmath_mode)
+    def noted(
+        engine: Engine, family: str, direction: str, *arguments: Any, fpmath_mode: str
+    ) -> Any:
+        modes.setdefault(f"{family}_{direction}", set()).add(fpmath_mode)
+        return create(engine, family, direction, *arguments, fpmath_mode=fpmath_mode)
 
-    monkeypatch.setattr(Engine, "primitive_desc", noted)
+    monkeypatch.setattr(Engine, "convolution_desc", noted)
     planned(np.float32, mode, "onednn", joint=True)
     for function in ("backward_data", "backward_weights"):
         assert modes[f"convolution_{function}"] == {mode}

@@ -33,22 +33,26 @@ class Engine:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.lib = library.lib
-        self.ffi = ffi()
-        self._from_buffer = self.ffi.from_buffer
+        self._lib = library.lib
+        self._ffi = ffi()
+        self._from_buffer = self._ffi.from_buffer
+        # Called at every execution, which checks their statuses.
+        self.execute = self._lib.dnnl_primitive_execute
+        self.wait = self._lib.dnnl_stream_wait
+        self.set_data_handle = self._lib.dnnl_memory_set_data_handle
         self.openmp = find_openmp(library) if library.uses_openmp else None
         self._statuses = {
             value: name.removeprefix("dnnl_")
-            for value, name in self.ffi.typeof("dnnl_status_t").elements.items()
+            for value, name in self._ffi.typeof("dnnl_status_t").elements.items()
         }
         self.handle = self._create(
-            "dnnl_engine_t *", "dnnl_engine_create", self.lib.dnnl_cpu, 0, destroy="engine"
+            "dnnl_engine_t *", "dnnl_engine_create", self._lib.dnnl_cpu, 0, destroy="engine"
         )
         self._attributes = {"strict": self._attributes_of("strict")}
         # oneDNN's own cache confuses layouts that differ in an axis of one element, and returns
         # the wrong primitive (docs/native.md). The plan cache does its work.
         self.check(
-            "dnnl_set_primitive_cache_capacity", self.lib.dnnl_set_primitive_cache_capacity(0)
+            "dnnl_set_primitive_cache_capacity", self._lib.dnnl_set_primitive_cache_capacity(0)
         )
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
@@ -64,13 +68,13 @@ class Engine:
 
     def _create(self, c_type: str, function: str, *arguments: Any, destroy: str) -> Handle:
         """Call a function that creates an object of a C type into its first argument."""
-        pointer = self.ffi.new(c_type)
-        self.check(function, getattr(self.lib, function)(pointer, *arguments))
+        pointer = self._ffi.new(c_type)
+        self.check(function, getattr(self._lib, function)(pointer, *arguments))
         keep = getattr(self, "handle", None)
-        return self.ffi.gc(pointer[0], _destructor(self.lib, f"dnnl_{destroy}_destroy", keep))
+        return self._ffi.gc(pointer[0], _destructor(self._lib, f"dnnl_{destroy}_destroy", keep))
 
     def stream(self) -> Handle:
-        flags = self.lib.dnnl_stream_default_flags
+        flags = self._lib.dnnl_stream_default_flags
         return self._create(
             "dnnl_stream_t *", "dnnl_stream_create", self.handle, flags, destroy="stream"
         )
@@ -81,9 +85,9 @@ class Engine:
             "dnnl_memory_desc_t *",
             "dnnl_memory_desc_create_with_strides",
             len(shape),
-            self.dims(shape),
+            self._dims(shape),
             self._dtype(dtype),
-            self.dims(strides),
+            self._dims(strides),
             destroy="memory_desc",
         )
 
@@ -93,9 +97,9 @@ class Engine:
             "dnnl_memory_desc_t *",
             "dnnl_memory_desc_create_with_tag",
             len(shape),
-            self.dims(shape),
+            self._dims(shape),
             self._dtype(dtype),
-            self.lib.dnnl_format_tag_any,
+            self._lib.dnnl_format_tag_any,
             destroy="memory_desc",
         )
 
@@ -106,15 +110,15 @@ class Engine:
         # The library's own scratchpad ties a primitive to the thread that created it.
         self.check(
             "dnnl_primitive_attr_set_scratchpad_mode",
-            self.lib.dnnl_primitive_attr_set_scratchpad_mode(
-                attributes, self.lib.dnnl_scratchpad_mode_user
+            self._lib.dnnl_primitive_attr_set_scratchpad_mode(
+                attributes, self._lib.dnnl_scratchpad_mode_user
             ),
         )
         if fpmath_mode != "strict":
-            mode = getattr(self.lib, f"dnnl_fpmath_mode_{fpmath_mode}")
+            mode = getattr(self._lib, f"dnnl_fpmath_mode_{fpmath_mode}")
             self.check(
                 "dnnl_primitive_attr_set_fpmath_mode",
-                self.lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
+                self._lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
             )
         return attributes
 
@@ -124,20 +128,45 @@ class Engine:
             self._attributes[fpmath_mode] = self._attributes_of(fpmath_mode)
         return self._attributes[fpmath_mode]
 
-    def primitive_desc(self, function: str, *arguments: Any, fpmath_mode: str = "strict") -> Handle:
-        """Primitive descriptor by ``dnnl_<function>_primitive_desc_create(engine, ...)``.
+    def convolution_desc(
+        self,
+        family: str,
+        direction: str,
+        tensors: Sequence[Handle | None],
+        geometry: Sequence[Sequence[int]],
+        hint: Handle | None = None,
+        *,
+        fpmath_mode: str,
+    ) -> Handle:
+        """Primitive descriptor by ``dnnl_<family>_<direction>_primitive_desc_create``.
+
+        Parameters
+        ----------
+        family : {"convolution", "deconvolution"}
+        direction : {"forward", "backward_data", "backward_weights"}
+        tensors : sequence of Handle or None
+            Memory descriptors in the prototype's order; None for a bias that is missing.
+        geometry : sequence of sequence of int
+            Strides, dilations (0 is dense), padding at the beginnings and at the ends.
+        hint : Handle, optional
+            A forward primitive descriptor, which the backward directions need.
+        fpmath_mode : str
 
         Raises
         ------
         OneDNNError
             With status ``unimplemented`` if no implementation takes the problem.
         """
-        name = f"dnnl_{function}_primitive_desc_create"
+        kinds = (self._lib.dnnl_forward_training,) if direction == "forward" else ()
         return self._create(
             "dnnl_primitive_desc_t *",
-            name,
+            f"dnnl_{family}_{direction}_primitive_desc_create",
             self.handle,
-            *arguments,
+            *kinds,
+            getattr(self._lib, f"dnnl_{family}_direct"),
+            *(self._ffi.NULL if tensor is None else tensor for tensor in tensors),
+            *(self._dims(numbers) for numbers in geometry),
+            *(() if direction == "forward" else (hint,)),
             self.attributes(fpmath_mode),
             destroy="primitive_desc",
         )
@@ -161,30 +190,32 @@ class Engine:
             post_ops = self._create("dnnl_post_ops_t *", "dnnl_post_ops_create", destroy="post_ops")
             self.check(
                 "dnnl_post_ops_append_sum",
-                self.lib.dnnl_post_ops_append_sum(post_ops, 1.0, 0, self.lib.dnnl_data_type_undef),
+                self._lib.dnnl_post_ops_append_sum(
+                    post_ops, 1.0, 0, self._lib.dnnl_data_type_undef
+                ),
             )
             self.check(
                 "dnnl_primitive_attr_set_post_ops",
-                self.lib.dnnl_primitive_attr_set_post_ops(attributes, post_ops),
+                self._lib.dnnl_primitive_attr_set_post_ops(attributes, post_ops),
             )
             self._attributes["adding"] = attributes
         return self._attributes["adding"]
 
     def next_implementation(self, primitive_desc: Handle) -> bool:
         """Move the descriptor to its next implementation; False if there is none."""
-        status = self.lib.dnnl_primitive_desc_next_impl(primitive_desc)
-        if status == self.lib.dnnl_last_impl_reached:
+        status = self._lib.dnnl_primitive_desc_next_impl(primitive_desc)
+        if status == self._lib.dnnl_last_impl_reached:
             return False
         self.check("dnnl_primitive_desc_next_impl", status)
         return True
 
     def implementation(self, primitive_desc: Handle) -> str:
         """Name of the descriptor's implementation, as oneDNN's verbose mode prints it."""
-        text = self.ffi.new("const char **")
+        text = self._ffi.new("const char **")
         self.check(
             "dnnl_primitive_desc_query",
-            self.lib.dnnl_primitive_desc_query(
-                primitive_desc, self.lib.dnnl_query_impl_info_str, 0, text
+            self._lib.dnnl_primitive_desc_query(
+                primitive_desc, self._lib.dnnl_query_impl_info_str, 0, text
             ),
         )
         return text_of(text[0])
@@ -194,8 +225,8 @@ class Engine:
 
         It lives as long as the primitive descriptor stays at this implementation.
         """
-        what = getattr(self.lib, f"dnnl_query_{query}_md")
-        return self.lib.dnnl_primitive_desc_query_md(primitive_desc, what, 0)
+        what = getattr(self._lib, f"dnnl_query_{query}_md")
+        return self._lib.dnnl_primitive_desc_query_md(primitive_desc, what, 0)
 
     def clone_desc(self, desc: Handle) -> Handle:
         """Copy of a memory descriptor that outlives the primitive descriptor behind ``desc``."""
@@ -204,10 +235,10 @@ class Engine:
         )
 
     def equal(self, left: Handle, right: Handle) -> bool:
-        return bool(self.lib.dnnl_memory_desc_equal(left, right))
+        return bool(self._lib.dnnl_memory_desc_equal(left, right))
 
     def nbytes(self, desc: Handle) -> int:
-        return int(self.lib.dnnl_memory_desc_get_size(desc)) if desc else 0
+        return int(self._lib.dnnl_memory_desc_get_size(desc)) if desc else 0
 
     def primitive(self, primitive_desc: Handle) -> Handle:
         return self._create(
@@ -221,9 +252,25 @@ class Engine:
             "dnnl_memory_create",
             desc,
             self.handle,
-            self.ffi.NULL,
+            self._ffi.NULL,
             destroy="memory",
         )
+
+    def argument(self, name: str) -> int:
+        """Return the number of an execution argument, such as ``"DIFF_SRC"``."""
+        return int(getattr(self._lib, f"DNNL_ARG_{name}"))
+
+    def execution_arguments(self, memories: Sequence[tuple[int, Handle]]) -> Any:
+        """Return the C array of an execution's arguments, given by number and memory object."""
+        arguments = self._ffi.new("dnnl_exec_arg_t[]", len(memories))
+        for slot, (number, memory) in zip(arguments, memories, strict=True):
+            slot.arg = number
+            slot.memory = memory
+        return arguments
+
+    def address(self, number: int) -> Any:
+        """Return a pointer to an address, which does not own it."""
+        return self._ffi.cast("char *", number)
 
     def pointers(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
         """Addresses of the arrays' first elements, as pointers that do not own them."""
@@ -240,15 +287,15 @@ class Engine:
             return self._from_buffer(bits) + 0
         except (ValueError, TypeError, BufferError):
             # A strided array has no buffer that cffi takes.
-            return self.ffi.cast("char *", array.__array_interface__["data"][0])
+            return self.address(array.__array_interface__["data"][0])
 
     def layout_name(self, desc: Handle) -> str:
         """Layout in the manner of oneDNN's tags: axes from the outermost in, then blocks.
 
         Axis a is the first; a capital stands for an axis that is blocked as well.
         """
-        dims, strides, blocks, indices = (self.ffi.new("const dnnl_dims_t **") for _ in range(4))
-        count = self.ffi.new("int *")
+        dims, strides, blocks, indices = (self._ffi.new("const dnnl_dims_t **") for _ in range(4))
+        count = self._ffi.new("int *")
         for query, result in (
             ("dims", dims),
             ("strides", strides),
@@ -256,8 +303,8 @@ class Engine:
             ("inner_blks", blocks),
             ("inner_idxs", indices),
         ):
-            what = getattr(self.lib, f"dnnl_query_{query}")
-            if self.lib.dnnl_memory_desc_query(desc, what, result):
+            what = getattr(self._lib, f"dnnl_query_{query}")
+            if self._lib.dnnl_memory_desc_query(desc, what, result):
                 return "opaque"
         rank = self.ndims(desc)
         inner = [(int(blocks[0][0][i]), int(indices[0][0][i])) for i in range(count[0])]
@@ -267,18 +314,18 @@ class Engine:
         return "".join(letters) + "".join(f"{size}{chr(ord('a') + axis)}" for size, axis in inner)
 
     def ndims(self, desc: Handle) -> int:
-        count = self.ffi.new("int *")
+        count = self._ffi.new("int *")
         self.check(
             "dnnl_memory_desc_query",
-            self.lib.dnnl_memory_desc_query(desc, self.lib.dnnl_query_ndims_s32, count),
+            self._lib.dnnl_memory_desc_query(desc, self._lib.dnnl_query_ndims_s32, count),
         )
         return int(count[0])
 
-    def dims(self, numbers: Sequence[int]) -> Any:
-        return self.ffi.new("dnnl_dims_t", list(numbers))
+    def _dims(self, numbers: Sequence[int]) -> Any:
+        return self._ffi.new("dnnl_dims_t", list(numbers))
 
     def _dtype(self, dtype: str) -> int:
-        return int(getattr(self.lib, f"dnnl_{dtype}"))
+        return int(getattr(self._lib, f"dnnl_{dtype}"))
 
 
 def _destructor(lib: Any, function: str, engine: Handle | None) -> Callable[[Any], None]:

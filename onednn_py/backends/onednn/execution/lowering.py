@@ -126,7 +126,7 @@ class Lowering:
                 after += reorders
             else:
                 index = self._input(tensor)
-            arguments.append((getattr(self._engine.lib, f"DNNL_ARG_{argument}"), index))
+            arguments.append((self._engine.argument(argument), index))
         # A bias gradient that NumPy sums is an operand, too.
         for role in ("src", "weights", "bias", "dst"):
             if role in candidate.formulation.asked.layouts:
@@ -245,8 +245,8 @@ class Lowering:
         source, target = (self._buffers[index] for index in (reorder.source, reorder.target))
         inner = reorder.target if is_input else reorder.source
         arguments = [
-            (engine.lib.DNNL_ARG_SRC, reorder.source),
-            (engine.lib.DNNL_ARG_DST, reorder.target),
+            (engine.argument("SRC"), reorder.source),
+            (engine.argument("DST"), reorder.target),
         ]
         describe = partial(engine.reorder_desc, source.desc, target.desc, adds=reorder.adds)
         name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
@@ -271,5 +271,5 @@ class Lowering:
             self._primitives[key] = (engine.primitive(descriptor), index)
         primitive, index = self._primitives[key]
         if index is not None:
-            arguments = [*arguments, (engine.lib.DNNL_ARG_SCRATCHPAD, index)]
+            arguments = [*arguments, (engine.argument("SCRATCHPAD"), index)]
         self._steps.append(Step(name, primitive, tuple(arguments), reordered_input, self._index))

@@ -111,10 +111,9 @@ class _Frame:
         self.block: Block | None = None
         self.calls: list[tuple[Handle, int, Any]] = []
         for step in program.steps:
-            arguments = engine.ffi.new("dnnl_exec_arg_t[]", len(step.arguments))
-            for slot, (number, index) in zip(arguments, step.arguments, strict=True):
-                slot.arg = number
-                slot.memory = memories[index]
+            arguments = engine.execution_arguments(
+                [(number, memories[index]) for number, index in step.arguments]
+            )
             self.calls.append((step.primitive, len(arguments), arguments))
 
 
@@ -155,8 +154,8 @@ class Program:
         ]
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._engine = engine
-        self._execute = engine.lib.dnnl_primitive_execute
-        self._set = engine.lib.dnnl_memory_set_data_handle
+        self._execute = engine.execute
+        self._set = engine.set_data_handle
         # On the CPU execute returns when the work is done, unless a runtime defers it.
         self._waits = engine.library.runtime not in ("OpenMP", "sequential")
         if engine.openmp is not None:
@@ -244,15 +243,14 @@ class Program:
             self._engine.check("dnnl_stream_wait", status)
 
     def _wait(self, frame: _Frame) -> int:
-        status: int = self._engine.lib.dnnl_stream_wait(frame.stream) if self._waits else 0
+        status: int = self._engine.wait(frame.stream) if self._waits else 0
         return status
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""
-        ffi = self._engine.ffi
         base = address_of(block)
         for memory, offset in frame.workspace:
-            pointer = ffi.cast("char *", base + offset)
+            pointer = self._engine.address(base + offset)
             self._engine.check("dnnl_memory_set_data_handle", self._set(memory, pointer))
 
     def input_reorder(self, operand: str) -> Step | None:

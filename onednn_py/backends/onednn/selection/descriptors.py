@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
@@ -112,29 +111,26 @@ def _primitive_desc(
     engine: Engine, problem: Problem, activations: str, weights: str, weights_dtype: str
 ) -> tuple[Handle, Handle]:
     """Return the primitive descriptor and the forward hint that it refers to."""
-    lib, null = engine.lib, engine.ffi.NULL
     family = "deconvolution" if problem.transposed else "convolution"
-    algorithm = getattr(lib, f"dnnl_{family}_direct")
     layouts = {"src": activations, "weights": weights, "dst": activations}
-    geometry: list[Any] = [
-        engine.dims(problem.strides),
-        engine.dims([dilation - 1 for dilation in problem.dilations]),
-        engine.dims(problem.pads_begin),
-        engine.dims(problem.pads_end),
-    ]
+    geometry = (
+        problem.strides,
+        [dilation - 1 for dilation in problem.dilations],
+        problem.pads_begin,
+        problem.pads_end,
+    )
     mode = problem.fpmath_mode
 
-    def bias(dtype: str = "") -> Handle:
+    def bias(dtype: str = "") -> Handle | None:
         if problem.bias is None:
-            return null
+            return None
         # Implementations take a dense bias only, whatever the strides of the caller's.
         return engine.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
 
     def forward(layouts: dict[str, str]) -> Handle:
         src, weights, dst = (_desc(engine, problem, *item) for item in layouts.items())
         tensors = (src, weights, bias(), dst)
-        arguments = (lib.dnnl_forward_training, algorithm, *tensors, *geometry)
-        return engine.primitive_desc(f"{family}_forward", *arguments, fpmath_mode=mode)
+        return engine.convolution_desc(family, "forward", tensors, geometry, fpmath_mode=mode)
 
     if problem.direction is Direction.FORWARD:
         descriptor = forward(layouts)
@@ -154,12 +150,8 @@ def _primitive_desc(
     ]
     if is_gradient:
         tensors.insert(2, bias(weights_dtype))
-    descriptor = engine.primitive_desc(
-        f"{family}_{problem.direction.value}",
-        algorithm,
-        *tensors,
-        *geometry,
-        hint,
-        fpmath_mode=mode,
+    direction = problem.direction.value
+    descriptor = engine.convolution_desc(
+        family, direction, tensors, geometry, hint, fpmath_mode=mode
     )
     return descriptor, hint
