@@ -1,0 +1,165 @@
+#!/usr/bin/env python
+"""A survey of problems that no suite has: how good are the rules that choose without measuring?
+
+Problems are drawn at random from families of networks and uses, each determined by its seed. Rules
+are fitted on some seeds and judged on others.
+
+  record   times every way to compute each problem, to fit rules by
+  judge    compares the heuristic plan with the measured one, alternately
+  report   writes tables of what was recorded or judged, by family, and a plot
+
+Each problem adds a line to the file; problems that it has already are not measured again, so that
+a long survey can be made in slices (--seconds), and interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from survey_draw import DTYPES, FAMILIES, Drawn, draw
+from survey_measure import judged, recorded
+from survey_report import report_lines, save_figure
+
+from onednn_py.errors import OneDNNPyError
+from onednn_py.tools.benchdnn.case import DATA_FORMATS
+from onednn_py.tools.benchmark.machine import busy_cores
+
+MEASURES = {"record": recorded, "judge": judged}
+BUDGETS = {"record": 2.0, "judge": 4.0}
+
+# Cores that other processes may keep busy without a warning.
+MOST_BUSY_CORES = 0.2
+
+EPILOG = """examples:
+  python benchmarks/survey.py record --seeds 0:300 --out recorded.jsonl
+  python benchmarks/survey.py judge --seeds 1000:1500 --out judged.jsonl --seconds 110
+  python benchmarks/survey.py report judged.jsonl --plot judged.svg
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return 0 if no problem failed."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.command == "report":
+        rows = [row for path in parsed.files for row in _rows(path)]
+        if not rows:
+            print("there are no times to report", file=sys.stderr)
+            return 1
+        print(*report_lines(rows), sep="\n")
+        if parsed.plot is not None:
+            save_figure(parsed.plot, rows)
+        return 0
+    return _survey(parsed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in MEASURES:
+        command = commands.add_parser(name, help=f"see above: {name}")
+        command.add_argument(
+            "--seeds", type=_seeds, required=True, metavar="FIRST:END", help="END is not among them"
+        )
+        command.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
+        command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
+        command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
+        command.add_argument("--family", choices=FAMILIES, action="append", help="likewise")
+        command.add_argument("--direction", metavar="DIR,...", help="likewise: FWD_D, BWD_WB, ...")
+        command.add_argument(
+            "--budget",
+            type=float,
+            default=BUDGETS[name],
+            metavar="S",
+            help="seconds to try ways to compute a problem (default: %(default)s)",
+        )
+        command.add_argument(
+            "--seconds", type=float, metavar="S", help="begin no further problem after so long"
+        )
+    report = commands.add_parser("report", help="see above: report")
+    report.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
+    report.add_argument("--plot", type=Path, metavar="FILE", help="a .png or .svg file")
+    return parser
+
+
+def _seeds(text: str) -> range:
+    first, _, end = text.partition(":")
+    try:
+        seeds = range(int(first), int(end))
+    except ValueError:
+        seeds = range(0)
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"expected FIRST:END, such as 0:300; got {text!r}")
+    return seeds
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file as far as they have times."""
+    return [row for row in _lines(path) if "failure" not in row]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            # The last line of an interrupted survey may be cut off.
+            if line.endswith("}"):
+                yield json.loads(line)
+
+
+def _survey(parsed: argparse.Namespace) -> int:
+    begin = time.monotonic()
+    known = {row["seed"] for row in _lines(parsed.out)}
+    todo = [
+        drawn
+        for seed in parsed.seeds
+        if seed not in known and _is_wanted(drawn := draw(seed), parsed)
+    ]
+    busy = busy_cores()
+    if busy is not None and busy > MOST_BUSY_CORES:
+        print(f"other processes keep {busy:.1f} cores busy: times will be wrong", file=sys.stderr)
+    failed = done = 0
+    with parsed.out.open("a", encoding="utf-8") as file:
+        for drawn in todo:
+            if parsed.seconds is not None and time.monotonic() - begin > parsed.seconds:
+                break
+            done += 1
+            try:
+                rows = MEASURES[parsed.command](drawn, parsed.budget)
+            except (OneDNNPyError, MemoryError) as error:
+                failed += 1
+                rows = [{**drawn.to_json(), "failure": f"{type(error).__name__}: {error}"}]
+            file.write("".join(f"{json.dumps(row)}\n" for row in rows))
+            file.flush()
+            for row in rows:
+                print(f"{drawn.seed} {drawn.family} {drawn}: {_outcome(row)}", file=sys.stderr)
+    left, seconds = len(todo) - done, time.monotonic() - begin
+    print(f"{done} problems in {seconds:.0f} s, {failed} failed, {left} left", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _is_wanted(drawn: Drawn, parsed: argparse.Namespace) -> bool:
+    case = drawn.cases[0]
+    return (
+        parsed.dtype in (None, case.dtype)
+        and parsed.format in (None, case.data_format)
+        and drawn.family in (parsed.family or FAMILIES)
+        and (parsed.direction is None or drawn.direction in parsed.direction.split(","))
+    )
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    if "failure" in row:
+        return f"failed: {row['failure']}"
+    heuristic, measured = row["heuristic_microseconds"], row["microseconds"]
+    return f"{heuristic:.0f} / {measured:.0f} us = {heuristic / measured:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
