@@ -18,7 +18,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0 if no problem failed."""
     parsed = _parser().parse_args(arguments)
     if parsed.command == "report":
-        rows = [row for path in parsed.files for row in _rows(path)]
+        every = [row for path in parsed.files for row in _rows(path)]
+        rows = [row for row in every if "failure" not in row]
         if not rows:
             print("there are no times to report", file=sys.stderr)
             return 1
@@ -101,21 +102,24 @@ def _seeds(text: str) -> range:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file as far as they have times."""
-    return [row for row in _lines(path) if "failure" not in row]
+    """Return the lines of a file; the last one of an interrupted survey may be cut off."""
+    if not path.is_file():
+        return []
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _drop_unfinished_line(path: Path) -> None:
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            # The last line of an interrupted survey may be cut off.
-            if line.endswith("}"):
-                yield json.loads(line)
+        content = path.read_bytes()
+        with path.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _survey(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
-    known = {row["seed"] for row in _lines(parsed.out)}
+    _drop_unfinished_line(parsed.out)
+    known = {row["seed"] for row in _rows(parsed.out)}
     todo = [
         drawn
         for seed in parsed.seeds

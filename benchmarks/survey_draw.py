@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Any
 
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
 from onednn_py.tools.benchdnn import Descriptor
+from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
+from onednn_py.tools.benchmark.suites import SUITES, suite_files
 
 __all__ = ["DTYPES", "FAMILIES", "JOINT", "Drawn", "draw"]
 
@@ -127,7 +130,7 @@ def draw(seed: int) -> Drawn:
     dtype, data_format = rng.choice(DTYPES), rng.choice(DATA_FORMATS)
     while True:
         descriptor = _descriptor(FAMILIES[family](rng), rng)
-        if descriptor is not None:
+        if descriptor is not None and _anonymous(descriptor) not in _suite_descriptors():
             cases = _cases(direction, lambda one: Case(descriptor, one, dtype, data_format))  # noqa: B023
             if _is_affordable(cases[0]):
                 return Drawn(seed, family, direction, cases)
@@ -167,6 +170,21 @@ def _descriptor(shape: Shape, rng: random.Random) -> Descriptor | None:
         dilations=(shape.dilation,) * rank,
         pads_begin=tuple(pads),
     )
+
+
+@cache
+def _suite_descriptors() -> frozenset[Descriptor]:
+    """Return the problems of all suites, which a survey leaves out."""
+    files = [file for name in SUITES for file in suite_files(name)]
+    return frozenset(
+        _anonymous(problem.descriptor)
+        for operation, path in files
+        for problem in read_batch(path, transposed=operation == "deconv").problems
+    )
+
+
+def _anonymous(descriptor: Descriptor) -> Descriptor:
+    return replace(descriptor, minibatch=1, name="")
 
 
 def _is_affordable(case: Case) -> bool:
