@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 from document import THIS_MACHINE, write_document
 from parts import PARTS, Part
 

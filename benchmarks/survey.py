@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_report import report_lines, save_figure

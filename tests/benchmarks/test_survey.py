@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from tests.support.paths import ROOT
 from tests.support.requirements import needs_onednn
 
 BENCHMARKS = ROOT / "benchmarks"
-MODULES = ("survey", "survey_draw", "survey_measure", "survey_report")
+MODULES = ("checkout", "survey", "survey_draw", "survey_measure", "survey_report")
 
 pytestmark = pytest.mark.skipif(
     not BENCHMARKS.is_dir(), reason="an installed package has no benchmarks/"
@@ -57,6 +59,21 @@ def row(seed: int, heuristic: float, **more: Any) -> dict[str, Any]:
         **{"measured": [{"implementation": "numpy"}], "heuristic_microseconds": heuristic},
         **more,
     }
+
+
+def test_scripts_measure_the_package_beside_them(tmp_path: Path) -> None:
+    """Not another one that is installed, whose rules would be judged."""
+    (tmp_path / "onednn_py").mkdir()
+    (tmp_path / "onednn_py" / "__init__.py").write_text("raise ImportError('another one')")
+    for script, arguments in (("survey.py", ["--help"]), ("run.py", ["--list"])):
+        subprocess.run(
+            [sys.executable, BENCHMARKS / script, *arguments],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
 
 
 class TestDraw:
