@@ -12,6 +12,7 @@ from typing import Any
 
 from parts import Part
 
+from onednn_py.tools.benchmark.bounds import most_lost
 from onednn_py.tools.benchmark.figures import save_ratio_figure, save_sweep_figure
 from onednn_py.tools.benchmark.report import tiny_rows
 from onednn_py.tools.benchmark.results import Result, from_json, grouped
@@ -109,12 +110,22 @@ def _facts(run: Run, varies: str) -> str:
     facts.append(run["cpu_isa"])
     if varies != "threads":
         facts += [counted(run["threads"], "thread"), *(f"peak {peak}" for peak in _peaks(run))]
+        facts += _bandwidths(run)
     return f"{', '.join(facts)}."
 
 
 def _peaks(run: Run) -> list[str]:
     peaks = run.get("peak", {}).items()
     return [f"{peak / 1e9:.0f} GF/s {dtype}" for dtype, peak in peaks if peak is not None]
+
+
+def _bandwidths(run: Run) -> list[str]:
+    """Return the bandwidth of the largest and that of the smallest tensors, none if unknown."""
+    found = {int(size): rate for size, rate in run.get("bandwidth", {}).items() if rate is not None}
+    if not found:
+        return []
+    least, most = found[max(found)], found[min(found)]
+    return [f"bandwidth {least / 1e9:.0f} to {most / 1e9:.0f} GB/s"]
 
 
 def _machine_rows(
@@ -198,6 +209,15 @@ def _remarks(results: Sequence[Result]) -> Iterable[str]:
         share, result = max(shares, key=itemgetter(0))
         yield ""
         yield f"Nearest to the peak: {share:.0%} (`{result.name}`, {result.case.direction})."
+    bounded = [share for result in results if (share := result.bound_share) is not None]
+    if bounded:
+        (worst,) = most_lost(results, 1)
+        yield ""
+        yield (
+            f"Share of the bound: {geometric_mean(bounded):.2f} in geometric mean. Most time is"
+            f" lost in `{worst.name}`, {worst.case.direction}: {1e3 * worst.lost:.1f} ms of"
+            f" {1e3 * worst.own.median:.1f}."
+        )
 
 
 def _sweep_rows(varies: str, runs: Mapping[str, Sequence[Result]]) -> list[list[str]]:

@@ -10,11 +10,13 @@ from typing import Any
 from onednn_py.config import EFFORTS
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchmark.bounds import bounds_to_json
 from onednn_py.tools.benchmark.competitors import OTHERS, started_competitors
 from onednn_py.tools.benchmark.figures import save_ratio_figure
 from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
 from onednn_py.tools.benchmark.measurement import Benchmark
 from onednn_py.tools.benchmark.report import (
+    bound_lines,
     case_labels,
     failure_lines,
     gap_lines,
@@ -44,9 +46,12 @@ TINY = Case(parse_descriptor('mb1ic8ih8oc8kh3ph1n"tiny"'), "BWD_D", "f32", "NCX"
 
 DESCRIPTION = """Time convolutions, transposed convolutions and their gradients as a user calls
 them, with fresh results, and compare with others that take turns with them, each in a process
-of its own. A ratio is the other's time over ours: above 1, ours is faster. Without --suite,
---conv, --deconv, --batch or --tiny, a small set of its own. Exit status 1 if something could
-not be timed, except for what a competitor does not implement."""
+of its own. A ratio is the other's time over ours: above 1, ours is faster. The bound is the
+larger of the arithmetic over the machine's peak and of the bytes, each tensor once, over its
+bandwidth; the column has its share of our time, the summary where most time is lost against it.
+Native measures peak and bandwidth. Without --suite, --conv, --deconv, --batch or --tiny, a small
+set of its own. Exit status 1 if something could not be timed, except for what a competitor does
+not implement."""
 EPILOG = """examples:
   python -m onednn_py bench
   python -m onednn_py bench --suite=resnet50 --dt=bf16 --format=NCX --effort=measure
@@ -154,7 +159,7 @@ def _benchmark(
     screen: Screen,
     names: Sequence[str],
 ) -> Iterator[Benchmark]:
-    """Start the competitors; add their versions and the machine's peak to the JSON's content."""
+    """Start the competitors; add their versions and the machine's facts to the JSON's content."""
     # A competitor that --compare names must be able to run.
     optional = OTHERS if arguments.compare is None else ()
     with started_competitors(
@@ -163,8 +168,15 @@ def _benchmark(
         screen.say(*missing)
         benchmark = Benchmark(competitors, budget=arguments.budget)
         content["competitors"] = {**content.get("competitors", {}), **benchmark.versions}
-        yield benchmark
-        content["peak"] = {**content.get("peak", {}), **benchmark.peaks}
+        try:
+            yield benchmark
+        finally:
+            for name, found in (
+                ("peak", benchmark.peaks),
+                ("bandwidth", benchmark.bandwidths),
+                ("bound_gaps", benchmark.gaps),
+            ):
+                content[name] = {**content.get(name, {}), **found}
 
 
 def _report(
@@ -175,9 +187,11 @@ def _report(
     tiny: Sequence[Result],
 ) -> None:
     screen.say(*group_lines(grouped(results)), *gap_lines(results))
+    if results:
+        screen.say(*bound_lines(results, content.get("bound_gaps", {})))
     for result in tiny:
         screen.say(*tiny_lines(result), *failure_lines(result))
-    content = {**content, **to_json(results)}
+    content = {**content, **to_json(results), "bounds": bounds_to_json(results)}
     if tiny:
         content["tiny"] = to_json(tiny)["cases"][0]
     write_json(arguments.json, content)

@@ -30,7 +30,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
     import run
 
     yield run
-    for name in ("run", "parts", "document"):
+    for name in ("run", "checkout", "parts", "document"):
         sys.modules.pop(name, None)
 
 
@@ -103,6 +103,20 @@ class TestDocument:
         assert "![f32, NCX, effort measure](performance/f32-ncx-measure.svg)" in text
         # Parts that were not measured stay.
         assert text.count("old") == len(scripts.PARTS) - 1
+
+    def test_the_bound(self, path: Path, scripts: Any) -> None:
+        made = case("mb1ic4ih6oc8kh3na:1")
+        timings = {"ours": timed(0.01), "native": timed(0.01)}
+        measured = Result(made, timings, made.descriptor.flops / 0.004, 1e9)
+        run = content(measured) | {"peak": {"f32": measured.peak}}
+        run["bandwidth"] = {"1048576": 1.5e11, "33554432": None, "67108864": 2.4e10}
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": run}})
+        text = path.read_text()
+        assert "peak 0 GF/s f32, bandwidth 24 to 150 GB/s." in text
+        assert (
+            "Share of the bound: 0.40 in geometric mean. Most time is lost in `a:1`, BWD_D:"
+            " 6.0 ms of 10.0." in text
+        )
 
     def test_machines(self, path: Path, scripts: Any) -> None:
         """Only parts that several machines have measured are compared."""

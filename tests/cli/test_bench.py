@@ -46,6 +46,11 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert all(ratio > 0 for ratio in fields["ratios"].values())
     if "native" in others:
         assert written["peak"]["f32"] > 0
+        assert min(written["bandwidth"].values()) > 0
+        assert all(fields["bound_share"] > 0 for fields in written["cases"])
+        assert written["bounds"][-1]["cases"] == 4
+        assert "most is lost in:" in printed
+        assert not written["bound_gaps"]
     assert picture.read_text().startswith("<?xml")
 
 
@@ -70,6 +75,19 @@ def test_a_competitor_that_died_is_no_success(
     fake_results.append(Result(case(), timings))
     assert main(["bench", "--compare=numpy", "--dir=BWD_D", "--format=NCX", *SMALL]) == 1
     assert "numpy died: by SIGSEGV" in capsys.readouterr().out
+
+
+def test_without_native_the_bound_is_missing_for_a_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "times.json"
+    options = ["--compare=none", "--dir=BWD_D", "--format=NCX", "--budget=0.01", f"--json={path}"]
+    assert main(["bench", *options, *SMALL]) == 0
+    expected = "no bound without the peak of f32: native, which measures it, takes no part"
+    assert expected in capsys.readouterr().out
+    written = json.loads(path.read_text())
+    assert written["cases"][0]["bound_share"] is None
+    assert "the bandwidth" in written["bound_gaps"]
 
 
 def test_an_interrupt_keeps_the_results(

@@ -6,6 +6,7 @@
 //   prepare KEY=VALUE ...   sets the case of the next requests, and answers its implementation
 //   run WARM COUNT          seconds of COUNT executions, after WARM that are not timed
 //   peak TYPE               floating-point operations per second of a large matrix product
+//   bandwidth BYTES         bytes per second, when one half of the bytes is read, the other written
 // Before the first request it prints `ok` and oneDNN's version.
 
 #include <algorithm>
@@ -139,16 +140,20 @@ private:
 // Rows and columns of the square matrices whose product measures the peak.
 constexpr int64_t side = 2048;
 
-// Takes the fastest execution within a second, the one least disturbed by other programs.
-double operations_per_second(const std::function<void()> &multiply) {
-    multiply();
+// Seconds of the fastest execution within a time, the one least disturbed by other programs.
+double least_seconds(const std::function<void()> &execute, double limit) {
+    execute();
     double best = std::numeric_limits<double>::infinity();
-    for (double total = 0; total < 1;) {
-        const double one = seconds_of(multiply);
+    for (double total = 0; total < limit;) {
+        const double one = seconds_of(execute);
         best = std::min(best, one);
         total += one;
     }
-    return 2.0 * side * side * side / best;
+    return best;
+}
+
+double operations_per_second(const std::function<void()> &multiply) {
+    return 2.0 * side * side * side / least_seconds(multiply, 1);
 }
 
 double peak(memory::data_type type) {
@@ -177,6 +182,37 @@ double peak(memory::data_type type) {
     });
 }
 
+// Takes the faster of two primitives that do hardly more than to read and write. In the caches that
+// is relu, which a minimal build of the library lacks.
+double bandwidth(int64_t bytes) {
+    constexpr double limit = 0.05;
+    const int64_t count = std::max<int64_t>(bytes / 8, 1);
+    const memory::desc layout({count}, memory::data_type::f32, memory::dims {1});
+    memory from(layout, engine()), to(layout, engine());
+    fill(from);
+    fill(to);
+    const dnnl::reorder copy(from, to);
+    double best = least_seconds(
+            [&] {
+                copy.execute(stream(), from, to);
+                stream().wait();
+            },
+            limit);
+    try {
+        const dnnl::eltwise_forward relu(
+                dnnl::eltwise_forward::primitive_desc(engine(), dnnl::prop_kind::forward_inference,
+                        dnnl::algorithm::eltwise_relu, layout, layout));
+        const auto execute = [&] {
+            relu.execute(stream(), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}});
+            stream().wait();
+        };
+        best = std::min(best, least_seconds(execute, limit));
+    } catch (const dnnl::error &failed) {
+        if (failed.status != dnnl_unimplemented) throw;
+    }
+    return 8.0 * count / best;
+}
+
 std::string answer(const std::string &line, std::unique_ptr<Prepared> &prepared) {
     std::istringstream words(line);
     std::string request, type;
@@ -193,6 +229,10 @@ std::string answer(const std::string &line, std::unique_ptr<Prepared> &prepared)
     } else if (request == "peak") {
         words >> type;
         text << peak(native::data_type(Case("dt=" + type)));
+    } else if (request == "bandwidth") {
+        int64_t bytes = 0;
+        if (!(words >> bytes)) throw std::invalid_argument(line);
+        text << bandwidth(bytes);
     } else if (request == "run" && prepared) {
         int64_t warm = 0, count = 0;
         if (!(words >> warm >> count)) throw std::invalid_argument(line);

@@ -113,6 +113,11 @@ class Case:
         return sum(prod(self.shape(role)) for role in {*self.input_roles, *self.result_roles})
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all inputs and results."""
+        return self.elements * self.numpy_dtype.itemsize
+
+    @property
     def terms(self) -> int:
         """Products summed for one element of the result, as benchdnn counts them."""
         d = self.descriptor

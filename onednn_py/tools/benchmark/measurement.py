@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from statistics import median
 from typing import NamedTuple
 
 from onednn_py.tools.benchdnn.case import Case
 
+from .bounds import bandwidth_size
 from .competitors import Competitor
 from .results import OK, Result, Timing
 from .worker_process import WorkerFailure
@@ -83,6 +83,10 @@ class Benchmark:
         Names and versions of what is compared, by competitor.
     peaks : dict of str to (float or None)
         What `peak` returned, by data type.
+    bandwidths : dict of int to (float or None)
+        What `bandwidth` returned, by the bytes that `bandwidth_size` gives.
+    gaps : dict of str to str
+        Why a peak or a bandwidth is missing, by what is missing.
     """
 
     def __init__(self, competitors: Sequence[Competitor], *, budget: float) -> None:
@@ -90,6 +94,8 @@ class Benchmark:
         self._budget = budget
         self.versions = {competitor.name: competitor.version for competitor in competitors}
         self.peaks: dict[str, float | None] = {}
+        self.bandwidths: dict[int, float | None] = {}
+        self.gaps: dict[str, str] = {}
 
     def measure(self, case: Case) -> Result:
         """Return the times of a case; a competitor's failure is its outcome."""
@@ -110,7 +116,7 @@ class Benchmark:
                     timings[name] = Timing(failure.status, failure.detail)
         for name, measured in seconds.items():
             timings[name] = Timing(OK, timings[name].detail, tuple(measured))
-        return Result(case, timings, self.peak(case.dtype))
+        return Result(case, timings, self.peak(case.dtype), self.bandwidth(case.nbytes))
 
     def peak(self, dtype: str) -> float | None:
         """Return floating-point operations a second of oneDNN's own matrix product.
@@ -121,12 +127,31 @@ class Benchmark:
             self.peaks[dtype] = self._measured_peak(dtype)
         return self.peaks[dtype]
 
+    def bandwidth(self, nbytes: int) -> float | None:
+        """Return bytes a second of oneDNN's primitives that only copy, on about so many bytes.
+
+        Half of the bytes are read, half written. Few bytes stay in the caches from call to call,
+        as a problem's tensors do. None as for `peak`.
+        """
+        size = bandwidth_size(nbytes)
+        if size not in self.bandwidths:
+            self.bandwidths[size] = self._asked_native("the bandwidth", f"bandwidth {size}")
+        return self.bandwidths[size]
+
     def _measured_peak(self, dtype: str) -> float | None:
+        requests = [f"peak {name}" for name in PEAK_TYPES[dtype]]
+        return self._asked_native(f"the peak of {dtype}", *requests)
+
+    def _asked_native(self, what: str, *requests: str) -> float | None:
+        """Return native's first answer; None without one, with the reason among the gaps."""
+        reason = "native, which measures it, takes no part"
         if native := self._competitors.get("native"):
-            for name in PEAK_TYPES[dtype]:
-                # Without a product in any of the types, the tables leave the peak out.
-                with suppress(WorkerFailure):
-                    return float(native.process.ask(f"peak {name}"))
+            for request in requests:
+                try:
+                    return float(native.process.ask(request))
+                except WorkerFailure as failure:
+                    reason = f"native: {failure.detail or failure.status}"
+        self.gaps[what] = reason
         return None
 
     def _prepare(self, name: str, case: Case) -> tuple[Timing, float]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.text import aligned
 
+from .bounds import bound_groups, most_lost
 from .results import EXPECTED, OK, Group, Result
 
 __all__ = [
+    "bound_lines",
     "case_labels",
     "failure_lines",
     "gap_lines",
@@ -25,6 +27,11 @@ __all__ = [
 WIDEST_NAME = 40
 
 GROUP_HEADING = ("type", "format", "direction", "against", "cases", "mean", "faster", "worst", "")
+
+BOUND_HEADING = ("type", "format", "suite", "direction", "cases", "bound", "ms", "ms lost")
+
+# How many cases the summary names that lose most time against their bounds.
+MOST_LOST = 5
 
 # Names of the competitors in the table of the tiny problem.
 TINY_NAMES = {"ours": "plain call", "plan": "plan, out=", "native": "native", "torch": "PyTorch"}
@@ -42,18 +49,18 @@ def case_labels(cases: Sequence[Case]) -> list[str]:
 def result_heading(others: Sequence[str]) -> str:
     """Return the heading of `result_line` for the competitors to compare with."""
     columns = "".join(f"  {f'vs {other}':>9}" for other in others)
-    return f"     ms   GF/s  peak{columns}  implementation"
+    return f"     ms   GF/s  peak  bound{columns}  implementation"
 
 
 def result_line(result: Result, others: Sequence[str]) -> str:
     """Return time, speed and ratios of a case, to stand behind its label."""
     if not result.own.seconds:
         return f"{result.own.status}: {result.own.detail}"
-    rate, share = result.rate or 0.0, result.peak_share
-    percent = "   -" if share is None else f"{share:4.0%}"
+    rate = result.rate or 0.0
+    shares = f"{_percent(result.peak_share):>4}  {_percent(result.bound_share):>5}"
     ratios = "".join(f"  {_cell(result.ratio(other), '-'):>9}" for other in others)
     times = f"{1e3 * result.own.median:7.2f}  {rate / 1e9:5.0f}"
-    return f"{times}  {percent}{ratios}  {result.own.detail}"
+    return f"{times}  {shares}{ratios}  {result.own.detail}"
 
 
 def failure_lines(result: Result) -> list[str]:
@@ -74,6 +81,48 @@ def gap_lines(results: Sequence[Result]) -> list[str]:
         if timing.status != OK
     )
     return [f"{other}: {number} {reason}" for (other, reason), number in counts.items()]
+
+
+def bound_lines(results: Sequence[Result], gaps: Mapping[str, str]) -> Iterator[str]:
+    """Yield the shares of the bound by group, where most time is lost, and why some are missing.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    gaps : mapping of str to str
+        Why the machine's peak or bandwidth is not known, by what is missing.
+    """
+    groups = bound_groups(results)
+    if groups:
+        rows = [
+            (
+                *group.key,
+                str(len(group.results)),
+                f"{group.share:.2f}",
+                f"{1e3 * group.seconds:.1f}",
+                f"{1e3 * group.lost:.1f}",
+            )
+            for group in groups
+        ]
+        yield "share of the bound, and milliseconds lost against it:"
+        yield from aligned([BOUND_HEADING, *rows], "<<<<>>>>")
+        yield "most is lost in:"
+        worst = [
+            (
+                result.name,
+                _category(result.case),
+                f"{1e3 * (result.lost or 0.0):.2f} ms of {1e3 * result.own.median:.2f}",
+                f"{_percent(result.bound_share)} of the bound",
+                "by bandwidth" if result.is_bound_by_memory else "by arithmetic",
+            )
+            for result in most_lost(results, MOST_LOST)
+        ]
+        yield from (f"  {line}" for line in aligned(worst, "<<>>"))
+    yield from (f"no bound without {what}: {reason}" for what, reason in gaps.items())
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
 
 
 def _category(case: Case) -> str:

@@ -75,11 +75,14 @@ class Result:
         By competitor; the first one is compared with the others.
     peak : float or None
         Floating-point operations a second that the machine reaches in the case's type.
+    bandwidth : float or None
+        Bytes a second that it copies, of as many bytes as the case has.
     """
 
     case: Case
     timings: Mapping[str, Timing]
     peak: float | None = None
+    bandwidth: float | None = None
 
     @property
     def own(self) -> Timing:
@@ -110,6 +113,31 @@ class Result:
         return self.rate / self.peak if self.rate and self.peak else None
 
     @property
+    def bound(self) -> float | None:
+        """Seconds that the case takes at least, at the machine's peak and bandwidth."""
+        if not (self.peak and self.bandwidth):
+            return None
+        return max(self.case.descriptor.flops / self.peak, self.case.nbytes / self.bandwidth)
+
+    @property
+    def is_bound_by_memory(self) -> bool:
+        """Whether the bandwidth decides on the bound, not the peak."""
+        bound = self.bound
+        return bound is not None and bound * (self.peak or 0.0) > self.case.descriptor.flops
+
+    @property
+    def bound_share(self) -> float | None:
+        """The bound over the time; above 1 where the tensors are faster at hand than a copy's."""
+        bound = self.bound
+        return bound / self.own.median if bound and self.own.seconds else None
+
+    @property
+    def lost(self) -> float | None:
+        """Seconds that the case takes more than its bound."""
+        bound = self.bound
+        return self.own.median - bound if bound and self.own.seconds else None
+
+    @property
     def as_expected(self) -> bool:
         """Whether the first competitor ran, and no other failed."""
         statuses = {timing.status for timing in self.timings.values()}
@@ -119,6 +147,12 @@ class Result:
     def name(self) -> str:
         """The problem's name, or else its descriptor."""
         return self.case.descriptor.name or str(self.case.descriptor)
+
+    @property
+    def suite(self) -> str:
+        """The suite that the problem's name begins with; may be empty."""
+        suite, colon, _ = self.case.descriptor.name.partition(":")
+        return suite if colon else ""
 
     @property
     def category(self) -> Category:
@@ -210,7 +244,10 @@ def to_json(results: Sequence[Result]) -> dict[str, Any]:
             {
                 **result.case.to_json(),
                 "flops": result.case.descriptor.flops,
+                "nbytes": result.case.nbytes,
                 "peak_share": result.peak_share,
+                "bandwidth": result.bandwidth,
+                "bound_share": result.bound_share,
                 "timings": {name: _timing(timing) for name, timing in result.timings.items()},
                 "ratios": {other: result.ratio(other) for other in result.others},
             }
@@ -239,5 +276,6 @@ def from_json(content: Mapping[str, Any]) -> list[Result]:
             )
             for name, timing in fields["timings"].items()
         }
-        results.append(Result(Case.from_json(fields), timings, peaks.get(fields["dtype"])))
+        case, bandwidth = Case.from_json(fields), fields.get("bandwidth")
+        results.append(Result(case, timings, peaks.get(fields["dtype"]), bandwidth))
     return results

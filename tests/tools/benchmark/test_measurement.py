@@ -52,6 +52,8 @@ class FakeProcess:
         self.requests.append((self.name, word))
         if word == "prepare":
             return f"{self.name}_implementation"
+        if word == "bandwidth":
+            return f"{rest[0]}e4"
         if word == "peak":
             if rest == ["f32"]:
                 return "4e11"
@@ -92,6 +94,7 @@ class TestBenchmark:
         assert result.timings["ours"] == timed(*[0.2] * 5, detail="ours_implementation")
         assert result.ratio("native") == pytest.approx(1.5)
         assert result.peak == 4e11
+        assert result.bandwidth == 2**20 * 1e4
         assert result.as_expected
         assert list(benchmark.versions) == there
         assert benchmark.versions["numpy"] == "numpy 1.0"
@@ -132,4 +135,18 @@ class TestBenchmark:
         assert benchmark.peak("f16") == benchmark.peak("f32") == 4e11
         assert benchmark.peak("bf16") is None
         assert benchmark.peaks == {"f16": 4e11, "f32": 4e11, "bf16": None}
-        assert Benchmark(fake_competitors(requests, ours=1.0), budget=1.0).peak("f32") is None
+        assert benchmark.gaps == {"the peak of bf16": "native: no such product"}
+
+    def test_the_bandwidth_of_a_size(self, requests: list[tuple[str, str]]) -> None:
+        benchmark = Benchmark(fake_competitors(requests, ours=1.0, native=1.0), budget=1.0)
+        assert benchmark.bandwidth(2**22) == benchmark.bandwidth(2**22 + 1000) == 2**22 * 1e4
+        assert benchmark.bandwidth(2**23) == 2**23 * 1e4
+        assert benchmark.bandwidths == {2**22: 2**22 * 1e4, 2**23: 2**23 * 1e4}
+        assert requests == [("native", "bandwidth")] * 2
+        assert not benchmark.gaps
+
+    def test_without_native_there_is_no_bound(self, requests: list[tuple[str, str]]) -> None:
+        benchmark = Benchmark(fake_competitors(requests, ours=1.0), budget=1.0)
+        assert benchmark.measure(case()).bound is None
+        reason = "native, which measures it, takes no part"
+        assert benchmark.gaps == {"the peak of f32": reason, "the bandwidth": reason}

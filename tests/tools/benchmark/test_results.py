@@ -7,7 +7,7 @@ import json
 import pytest
 
 from onednn_py.tools.benchmark.report import gap_lines, group_lines
-from onednn_py.tools.benchmark.results import Result, Timing, grouped, to_json
+from onednn_py.tools.benchmark.results import Result, Timing, from_json, grouped, to_json
 from tests.support.bench_cases import case, four_results, timed
 
 
@@ -17,6 +17,36 @@ def test_ratios_are_of_medians() -> None:
     assert first.ratio("torch") is None
     assert first.rate == pytest.approx(first.case.descriptor.flops / 0.2)
     assert first.peak_share == pytest.approx(first.rate / 1e9)
+
+
+def test_the_bound_is_of_arithmetic_or_of_memory() -> None:
+    # 2 x 4 x 8 x 9 x 16 operations; float32 tensors of 4 x 36, 8 x 16 and 8 x 4 x 9 elements.
+    fields = case("mb1ic4ih6oc8kh3"), {"ours": timed(3e-6)}
+    flops, nbytes = 9216, 4 * (144 + 128 + 288)
+    assert (fields[0].descriptor.flops, fields[0].nbytes) == (flops, nbytes)
+    slow = Result(*fields, 9.216e9, 1e12)
+    assert slow.bound == pytest.approx(1e-6)
+    assert slow.bound_share == pytest.approx(1 / 3)
+    assert slow.lost == pytest.approx(2e-6)
+    assert not slow.is_bound_by_memory
+    narrow = Result(*fields, 9.216e9, nbytes / 2e-6)
+    assert narrow.bound == pytest.approx(2e-6)
+    assert narrow.is_bound_by_memory
+    for unknown in (Result(*fields, None, 1e9), Result(*fields, 1e9, None)):
+        assert unknown.bound is unknown.bound_share is unknown.lost is None
+        assert not unknown.is_bound_by_memory
+    failed = Result(fields[0], {"ours": Timing("failed", "why")}, 1e9, 1e9)
+    assert failed.bound_share is failed.lost is None
+
+
+def test_what_is_written_is_read_back() -> None:
+    results = [Result(case(), {"ours": timed(3e-6)}, 1e9, 2e9)]
+    written = {"peak": {"f32": 1e9}, **to_json(results)}
+    (found,) = from_json(json.loads(json.dumps(written)))
+    assert (found.bound, found.own.median) == (results[0].bound, 3e-6)
+    # A file of an older version has no bandwidth.
+    del written["cases"][0]["bandwidth"]
+    assert from_json(written)[0].bound is None
 
 
 def test_groups() -> None:
