@@ -66,11 +66,19 @@ class _Axis:
     def is_same(self) -> bool:
         return self.auto_pad.startswith("same")
 
-    def explicit_pads(self) -> tuple[int, int]:
-        return (0, 0) if self.auto_pad == "valid" else self.pads
+    def convolution_pads(self, size: int) -> tuple[int, int]:
+        """Return the pads of a convolution of ``size`` elements."""
+        return self._pads(same_total(size, self.extent, self.stride))
 
-    def split(self, total: int) -> tuple[int, int]:
-        return split_same(total, self.auto_pad)
+    def transposed_pads(self) -> tuple[int, int]:
+        """Return the pads of a transposed convolution's forward pass, whatever its size."""
+        return self._pads(transposed_same_total(self.extent, self.stride))
+
+    def _pads(self, total: int) -> tuple[int, int]:
+        """Return the pads, of which there are ``total`` if auto_pad is SAME."""
+        if self.is_same:
+            return split_same(total, self.auto_pad)
+        return (0, 0) if self.auto_pad == "valid" else self.pads
 
     def describe(self, pads: tuple[int, int]) -> str:
         return (
@@ -143,10 +151,7 @@ def solve_count(
 
 
 def _count(axis: _Axis, size: int, name: str) -> tuple[int, int, tuple[int, int]]:
-    if axis.is_same:
-        pads = axis.split(same_total(size, axis.extent, axis.stride))
-    else:
-        pads = axis.explicit_pads()
+    pads = axis.convolution_pads(size)
     count = windows(size, axis.extent, axis.stride, sum(pads))
     if count < 0:
         raise axis.fail(
@@ -202,12 +207,9 @@ def solve_size(
 
 
 def _unknown_size(axis: _Axis, count: int) -> tuple[int, int, tuple[int, int]]:
-    if axis.is_same:
-        pads = axis.split(transposed_same_total(axis.extent, axis.stride))
-        if axis.documented:
-            pads = pads[::-1]
-    else:
-        pads = axis.explicit_pads()
+    pads = axis.transposed_pads()
+    if axis.is_same and axis.documented:
+        pads = pads[::-1]
     size = axis_from_size(count, axis.extent, axis.stride, sum(pads), axis.output_padding)
     if size < 0:
         raise axis.fail(
@@ -225,10 +227,8 @@ def _known_size(
             size, count, axis.extent, axis.stride, axis.output_padding, axis.auto_pad
         )
         most_tail = max(most_tail, axis.output_padding)
-    elif axis.is_same:
-        pads = axis.split(same_total(size, axis.extent, axis.stride))
     else:
-        pads = axis.explicit_pads()
+        pads = axis.convolution_pads(size)
     tail = size - axis_from_size(count, axis.extent, axis.stride, sum(pads), 0)
     if least_tail <= tail <= most_tail:
         return size, count, pads
@@ -259,7 +259,7 @@ def solve_transposed_count(
         if not axis.output_padding:
             solved.append(_count(axis, size, "diff_dst"))
             continue
-        pads = _transposed_pads(axis)
+        pads = axis.transposed_pads()
         steps = size - axis_from_size(1, axis.extent, axis.stride, sum(pads), axis.output_padding)
         if steps % axis.stride or steps < -axis.stride:
             raise axis.fail(
@@ -282,12 +282,7 @@ def solve_transposed_both(
     solved = []
     for axis in axes:
         size, count = sizes[axis.index], counts[axis.index]
-        if axis.output_padding:
-            pads = _transposed_pads(axis)
-        elif axis.is_same:
-            pads = axis.split(same_total(size, axis.extent, axis.stride))
-        else:
-            pads = axis.explicit_pads()
+        pads = axis.transposed_pads() if axis.output_padding else axis.convolution_pads(size)
         least = axis_from_size(count, axis.extent, axis.stride, sum(pads), axis.output_padding)
         # As native does, a tail shorter than the stride may stand without output_padding.
         most = least if axis.output_padding else least + axis.stride - 1
@@ -299,9 +294,3 @@ def solve_transposed_both(
             )
         solved.append((size, count, pads))
     return _geometry(axes, solved)
-
-
-def _transposed_pads(axis: _Axis) -> tuple[int, int]:
-    if axis.is_same:
-        return axis.split(transposed_same_total(axis.extent, axis.stride))
-    return axis.explicit_pads()
