@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import onednn_py
-from tests.support.cases import OPERATIONS, Case
+from tests.support.cases import CURATED, OPERATIONS, Case
+from tests.support.reproduction import needs_shell, reproduction, run_reproduction
 from tests.support.requirements import HAS_ONEDNN
 from tests.support.strategies import geometries
 
@@ -35,11 +38,8 @@ def test_every_backend_gives_the_exact_result(
 ) -> None:
     for backend in BACKENDS:
         arguments = {"data_format": data_format, "weights_first": weights_first, "form": form}
-        note(
-            f"reproduce in tests/: python -c 'from cases import *;"
-            f" {geometry}.integers({dtype!r}, {seed}).check({operation!r}, {backend!r},"
-            f" **{arguments})'"
-        )
+        check = f"check({operation!r}, {backend!r}, **{arguments})"
+        note(reproduction(__name__, f"{geometry}.integers({dtype!r}, {seed}).{check}"))
         geometry.integers(dtype, seed).check(operation, backend, **arguments)
 
 
@@ -57,20 +57,22 @@ def test_long_sweep_of_exact_results(
 ) -> None:
     for backend in BACKENDS:
         arguments = {"data_format": data_format, "weights_first": weights_first}
-        note(
-            f"reproduce in tests/: python -c 'from cases import *;"
-            f" {geometry}.integers({dtype!r}).check({operation!r}, {backend!r}, **{arguments})'"
-        )
+        check = f"check({operation!r}, {backend!r}, **{arguments})"
+        note(reproduction(__name__, f"{geometry}.integers({dtype!r}).{check}"))
         geometry.integers(dtype).check(operation, backend, **arguments)
 
 
 @given(geometry=geometries(), seed=st.integers(0, 1000))
 def test_adjoint_identity(geometry: Case, seed: int) -> None:
+    note(reproduction(__name__, f"check_adjoint({geometry}, {seed})"))
+    check_adjoint(geometry, seed)
+
+
+def check_adjoint(geometry: Case, seed: int) -> None:
     """<dst, conv(src)> = <convT(dst), src> = <weights, grad(src, dst)>, exactly, in integers."""
     tensors = geometry.integers("f64", seed)
     src, weights, dst = (tensors.arrays[role] for role in ("src", "weights", "dst"))
     keywords = geometry.attributes() | {"data_format": "NCX", "weights_format": "OIX"}
-    note(f"reproduce: {geometry}.integers('f64', {seed})")
     forward = np.vdot(onednn_py.convolution(src, weights, **keywords), dst)
     diff_src = onednn_py.convolution_backward_data(dst, weights, src.shape, **keywords)
     diff_weights = onednn_py.convolution_backward_weights(src, dst, weights.shape, **keywords)
@@ -92,6 +94,12 @@ def test_adjoint_identity(geometry: Case, seed: int) -> None:
 def test_adjoint_identity_under_auto_pad(
     geometry: Case, auto_pad: str, extra: int, seed: int
 ) -> None:
+    check = f"check_adjoint_under_auto_pad({geometry}, {auto_pad!r}, {extra}, {seed})"
+    note(reproduction(__name__, check))
+    check_adjoint_under_auto_pad(geometry, auto_pad, extra, seed)
+
+
+def check_adjoint_under_auto_pad(geometry: Case, auto_pad: str, extra: int, seed: int) -> None:
     """Forward and gradients find the same pads from different sizes, output_padding too."""
     rng = np.random.default_rng(seed)
     keywords = {
@@ -101,7 +109,6 @@ def test_adjoint_identity_under_auto_pad(
         "auto_pad": auto_pad,
         "data_format": "NCX",
     }
-    note(f"reproduce: {geometry}, {keywords}, seed {seed}")
     if auto_pad == "valid":
         size = tuple(max(s, e) for s, e in zip(geometry.size, geometry.extents, strict=True))
     else:
@@ -128,3 +135,23 @@ def test_adjoint_identity_under_auto_pad(
     back = onednn_py.conv_transpose_backward_data(other, weights, **keywords)
     grad = onednn_py.conv_transpose_backward_weights(dst, other, weights.shape, **keywords)
     assert np.vdot(transposed, other) == np.vdot(back, dst) == np.vdot(grad, weights)
+
+
+@needs_shell
+def test_noted_commands_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(sys.modules[__name__], "note", noted.append)
+    monkeypatch.setattr(sys.modules[__name__], "BACKENDS", ["numpy"])
+    geometry, operation = CURATED["1d_strided"], "conv_transpose"
+    test_every_backend_gives_the_exact_result.hypothesis.inner_test(
+        geometry, operation, "bf16", "NXC", weights_first=False, form="documented", seed=1
+    )
+    test_long_sweep_of_exact_results.hypothesis.inner_test(
+        geometry, operation, "bf16", "NXC", weights_first=False
+    )
+    test_adjoint_identity.hypothesis.inner_test(geometry, seed=1)
+    test_adjoint_identity_under_auto_pad.hypothesis.inner_test(geometry, "valid", extra=1, seed=1)
+    assert len(noted) == 4
+    for command in noted:
+        done = run_reproduction(command)
+        assert done.returncode == 0, done.stderr

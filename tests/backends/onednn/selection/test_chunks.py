@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -44,6 +45,7 @@ from tests.support.candidate_runs import (
 )
 from tests.support.cases import CURATED, OPERATIONS, Case, case
 from tests.support.memory_layouts import channels_outermost, images_innermost
+from tests.support.reproduction import needs_shell, reproduction, run_reproduction
 from tests.support.requirements import needs_onednn
 from tests.support.strategies import geometries
 
@@ -124,11 +126,19 @@ def test_chunks_make_the_whole(axis: str, operation: str) -> None:
     number=st.integers(2, 9),
 )
 def test_chunks_of_any_geometry(geometry: Case, operation: str, axis: str, number: int) -> None:
-    note(
-        "reproduce: python -c 'from tests.backends.onednn.selection.test_chunks import *;"
-        f' check_chunks(problem_of({geometry}, {operation!r}, "NCX"), {axis!r}, {number})\''
-    )
+    problem = f"problem_of({geometry}, {operation!r}, 'NCX')"
+    note(reproduction(__name__, f"check_chunks({problem}, {axis!r}, {number})"))
     assert check_chunks(problem_of(geometry, operation, "NCX"), axis, number) <= number
+
+
+@needs_shell
+def test_the_noted_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(sys.modules[__name__], "note", noted.append)
+    test_chunks_of_any_geometry.hypothesis.inner_test(CURATED["2d"], "convolution", "minibatch", 2)
+    (command,) = noted
+    done = run_reproduction(command)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("number", [-1, 0])
