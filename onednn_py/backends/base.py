@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -11,7 +13,15 @@ from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
 from onednn_py.system.casting import sum_into_bias
 
-__all__ = ["Backend", "BiasPlan", "PackedOperand", "Plan", "PlanSequence", "sequence"]
+__all__ = [
+    "AddressRunner",
+    "Backend",
+    "BiasPlan",
+    "PackedOperand",
+    "Plan",
+    "PlanSequence",
+    "sequence",
+]
 
 Array = npt.NDArray[Any]
 
@@ -23,31 +33,47 @@ class PackedOperand(Protocol):
     def nbytes(self) -> int: ...
 
 
-class Plan:
+@dataclass(frozen=True, slots=True)
+class AddressRunner:
+    """The short way of a plan that needs no more of the tensors than their addresses.
+
+    Attributes
+    ----------
+    operands : tuple of str
+        Names of the tensors whose addresses it takes, in their order.
+    pointers : callable
+        Takes arrays in the order of ``operands``, and returns their addresses as `run` takes them.
+    run : callable
+        Takes the addresses, and computes the results in place of the results' elements.
+    """
+
+    operands: tuple[str, ...]
+    pointers: Callable[[Sequence[Array]], list[Any]]
+    run: Callable[[list[Any]], None]
+
+
+class Plan(ABC):
     """The calls of one kind, ready to be run from any thread; the base of all backends' plans.
 
     Attributes
     ----------
     backend, implementation : str
         What computes, as messages name it.
-    operands : tuple of str
-        Names of the tensors in the order in which `run` takes their addresses; empty where a plan
-        needs arrays.
-    needs_arrays : bool
-        Whether NumPy does a part of the work, so that only `execute` will do.
+    address_runner : AddressRunner or None
+        None where NumPy does a part of the work, so that only `execute` will do.
     nbytes : int
         What the plan itself keeps alive, roughly.
     """
 
     backend: str
     implementation: str
-    operands: tuple[str, ...] = ()
-    needs_arrays = True
+    address_runner: AddressRunner | None = None
 
     @property
     def nbytes(self) -> int:
         return 64
 
+    @abstractmethod
     def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
         """Compute the results from canonical views by name, in place of the results' elements.
 
@@ -58,15 +84,6 @@ class Plan:
         packed : PackedOperand, optional
             Made by `pack`.
         """
-        raise NotImplementedError
-
-    def pointers(self, arrays: Sequence[Array]) -> list[Any]:
-        """Return the addresses of arrays in the order of ``operands``, as `run` takes them."""
-        raise NotImplementedError
-
-    def run(self, pointers: list[Any]) -> None:
-        """Compute the results from and at the operands' addresses."""
-        raise NotImplementedError
 
     def pack(self, name: str, array: Array) -> PackedOperand | None:
         """Return an input, given by its canonical view, in the plan's own memory layout.

@@ -207,7 +207,8 @@ class BoundCall:
                 plan_cache.count_hit()
                 return plan, pick
         plan = plan_call(self.sub_problems, backend, prepared, chosen.effort)
-        operands = plan.operands or self._names
+        runner = plan.address_runner
+        operands = self._names if runner is None else runner.operands
         pick = itemgetter(*(self._names.index(name) for name in operands))
         self._last = (state, weakref.ref(plan), pick)
         return plan, pick
@@ -252,29 +253,30 @@ class BoundCall:
         Whether tensors overlap follows from their addresses alone, since their layouts are
         known: addresses that were good once are good again.
         """
-        out = tensors[-1]
+        out, runner = tensors[-1], plan.address_runner
         if (
-            plan.needs_arrays
+            runner is None
             or len(self._shapes) > 1
             or out.shape != self._shapes[0]
             or out.dtype is not self._dtype
             or out.flags.num & _DENSE_ALIGNED_WRITEABLE != _DENSE_ALIGNED_WRITEABLE
         ):
             return False
-        pointers = plan.pointers(pick(tensors))
+        pointers = runner.pointers(pick(tensors))
         # Another plan may take its operands in another order.
         checked = (pick, pointers)
         if checked != self._checked_pointers:
             if any(may_share_memory(out, other) for other in tensors[:-1]):
                 return False
             self._checked_pointers = checked
-        plan.run(pointers)
+        runner.run(pointers)
         return True
 
     def run(self, plan: Plan, pick: Pick, tensors: Sequence[Array]) -> None:
         """Run a plan that `plan` returned."""
-        if plan.needs_arrays:
+        runner = plan.address_runner
+        if runner is None:
             canonical = map(TensorView.canonical, self._views, tensors)
             plan.execute(dict(zip(self._names, canonical, strict=True)))
         else:
-            plan.run(plan.pointers(pick(tensors)))
+            runner.run(runner.pointers(pick(tensors)))

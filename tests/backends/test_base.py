@@ -11,6 +11,7 @@ import pytest
 import onednn_py
 from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNError
 from onednn_py.backends import BACKENDS, register
+from onednn_py.backends.base import Plan
 from onednn_py.problem.problem import Problem
 from tests.support.call_cases import CALLS, DST, SRC, WEIGHTS, arrays_of
 from tests.support.einsum_backend import EinsumBackend, registered_einsum
@@ -109,6 +110,14 @@ def test_names_that_nobody_could_choose(name: str) -> None:
     with pytest.raises(AttributeValueError, match="in lower case"):
         register(backend)
     assert name not in BACKENDS
+
+
+def test_a_plan_without_execute_is_refused() -> None:
+    class Nothing(Plan):
+        backend = implementation = "nothing"
+
+    with pytest.raises(TypeError, match="abstract method.* '?execute'?"):
+        Nothing()
 
 
 @pytest.mark.parametrize("wrt", [("src",), ("weights",), ("src", "weights")])

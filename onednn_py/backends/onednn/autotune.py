@@ -112,11 +112,12 @@ class _Runner:
     def __init__(self, plan: OneDNNPlan, tensors: dict[str, Array]) -> None:
         self.plan = plan
         self.times: list[float] = []
-        if plan.needs_arrays:
+        runner = plan.address_runner
+        if runner is None:
             self._run: Callable[[], None] = lambda: plan.execute(tensors)
         else:
-            pointers = plan.pointers([tensors[name] for name in plan.operands])
-            self._run = lambda: plan.run(pointers)
+            pointers = runner.pointers([tensors[name] for name in runner.operands])
+            self._run = lambda: runner.run(pointers)
 
     def run(self) -> float:
         begin = time.perf_counter()

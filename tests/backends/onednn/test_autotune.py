@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,14 @@ def test_without_time_the_heuristic_choice_wins() -> None:
 
 def test_the_fastest_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     def slowed(plan: OneDNNPlan) -> OneDNNPlan:
-        execute = plan.run
-        plan.run = lambda *arguments: (time.sleep(0.01), execute(*arguments))
+        runner = plan.address_runner
+        assert runner is not None
+
+        def run(pointers: list[Any]) -> None:
+            time.sleep(0.01)
+            runner.run(pointers)
+
+        plan.address_runner = replace(runner, run=run)
         return plan
 
     run = run_of()
@@ -121,7 +128,7 @@ def test_a_candidate_that_fails_is_passed_over(
             super().__init__(engine, *candidates, **more)
             if stage == "create":
                 raise OneDNNError("dnnl_primitive_create", "out_of_memory")
-            self.run = self.fail
+            self.address_runner = replace(self.address_runner, run=self.fail)
 
         def fail(self, *arguments: Any) -> None:
             raise OneDNNError("dnnl_primitive_execute", "runtime_error")
@@ -150,7 +157,7 @@ def check_passed_over(run: CandidateRun, harmed: str | None, monkeypatch: Any, c
     caplog.clear()
 
     class Wrong(OneDNNPlan):
-        needs_arrays = property(lambda self: True, lambda self, value: None)
+        address_runner = property(lambda self: None, lambda self, value: None)
 
         def execute(self, tensors: Any, *more: Any) -> None:
             if harmed is not None:
@@ -174,7 +181,7 @@ def test_a_wrong_heuristic_choice_is_passed_over(
     run = run_of()
 
     class Wrong(OneDNNPlan):
-        needs_arrays = property(lambda self: True, lambda self, value: None)
+        address_runner = property(lambda self: None, lambda self, value: None)
 
         def execute(self, tensors: Any, *more: Any) -> None:
             super().execute(tensors, *more)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.backends.base import PackedOperand, Plan
+from onednn_py.backends.base import AddressRunner, PackedOperand, Plan
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
@@ -82,10 +82,9 @@ class OneDNNPlan(Plan):
         self._completed = [
             candidate for candidate in candidates if candidate.formulation.needs_completion
         ]
-        self.needs_arrays = bool(self.casts or self._completed)
-        # Bound methods, which a call finds without the class.
-        self.run = self.program.run  # type: ignore[method-assign]
-        self.pointers = engine.pointers  # type: ignore[method-assign]
+        if not self.casts and not self._completed:
+            # Bound methods, which a call finds without the class.
+            self.address_runner = AddressRunner(self.operands, engine.pointers, self.program.run)
 
     @property
     def choice(self) -> Choice:
