@@ -72,9 +72,9 @@ class CastTensor:
     def seen(self, array: Array, index: int = 0) -> Array:
         """Return the caller's elements that are copied for a chunk, in the order of `view`."""
         seen = self.candidate.formulation.seen(self.role, array)
-        begin = self._chunk(index).tensors[self.role].begin
-        shape = self.layout(index).shape
-        return seen[tuple(slice(b, b + n) for b, n in zip(begin, shape, strict=True))]
+        part = self._chunk(index).tensors[self.role]
+        elements: Array = seen[part.spans(self.layout(index).shape)]
+        return elements
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
         """Return a chunk's copy as an array, in a workspace or in another block of memory.

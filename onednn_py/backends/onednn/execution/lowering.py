@@ -189,7 +189,7 @@ class Lowering:
         formulation = tensor.candidate.formulation
         operand = self._operand(tensor.name)
         offset = formulation.offset(tensor.role, tensor.chunk)
-        if formulation.is_cast:
+        if tensor.role in formulation.copied:
             is_result = tensor.name in tensor.candidate.results
             cast = CastTensor(tensor.candidate, tensor.role, self._layout.nbytes, is_result)
             if all(other.name != cast.name for other in self.casts):

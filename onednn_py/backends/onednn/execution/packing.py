@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class PackedInput:
         In which the program reads the operand, before its reorder.
     source : ndarray
         The input in that layout.
+    order : hashable
+        What of the order of its elements no layout says: flipped weights have the layout of others.
 
     Raises
     ------
@@ -39,9 +42,16 @@ class PackedInput:
     """
 
     def __init__(
-        self, engine: Engine, program: Program, name: str, layout: TensorLayout, source: Array
+        self,
+        engine: Engine,
+        program: Program,
+        name: str,
+        layout: TensorLayout,
+        source: Array,
+        order: Hashable = None,
     ) -> None:
         self.name = name
+        self._order = order
         self._engine = engine
         step = program.input_reorder(name)
         self._desc = _taken(program, name, step)
@@ -57,9 +67,9 @@ class PackedInput:
     def pointer(self) -> Any:
         return self._engine.pointer(self.block)
 
-    def is_read_by(self, engine: Engine, program: Program) -> bool:
-        """Whether a program's primitives take the operand in the same layout."""
-        if engine is not self._engine:
+    def is_read_by(self, engine: Engine, program: Program, order: Hashable = None) -> bool:
+        """Whether a program's primitives take the operand in the same layout and order."""
+        if engine is not self._engine or order != self._order:
             return False
         taken = _taken(program, self.name, program.input_reorder(self.name))
         return engine.equal(taken, self._desc)

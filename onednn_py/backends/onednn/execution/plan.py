@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -173,7 +173,8 @@ class OneDNNPlan(Plan):
 
     def reading_whole(self, operand: str) -> OneDNNPlan:
         """Return the plan that reads an input in one chunk: a packed tensor has no parts."""
-        return self.whole if self.splits(operand) else self
+        has_whole = any(candidate.whole is not None for candidate in self.candidates)
+        return self.whole if has_whole and self.splits(operand) else self
 
     def program_without(self, step: Step) -> Program:
         """Return the program without an input's reorder; made once."""
@@ -193,15 +194,24 @@ class OneDNNPlan(Plan):
         if name not in self.operands:
             return None
         plan = self.reading_whole(name)
+        if plan.splits(name):
+            return None
         layout, source = plan._as_read(name, array)
-        return PackedInput(plan.engine, plan.program, name, layout, source)
+        return PackedInput(plan.engine, plan.program, name, layout, source, plan._order(name))
 
     def accepts(self, packed: PackedOperand) -> bool:
         """Whether an operand was packed in the layout that this plan reads."""
         if not isinstance(packed, PackedInput):
             return False
         plan = self.reading_whole(packed.name)
-        return packed.is_read_by(plan.engine, plan.program)
+        if plan.splits(packed.name):
+            return False
+        return packed.is_read_by(plan.engine, plan.program, plan._order(packed.name))
+
+    def _order(self, name: str) -> Hashable:
+        """Return what of an input's order of elements its memory descriptor does not say."""
+        candidate, role = self._reader(name)
+        return candidate.formulation.weights_order if role == "weights" else None
 
     def _as_read(self, name: str, array: Array) -> tuple[TensorLayout, Array]:
         """Return an input, given by its canonical view, as the program reads it, and its layout."""
@@ -210,14 +220,18 @@ class OneDNNPlan(Plan):
                 target = cast.view(np.empty(cast.nbytes, np.uint8), 0)
                 widen_into(target, cast.seen(array))
                 return cast.layout(), target
-        candidate, role = next(
+        candidate, role = self._reader(name)
+        formulation = candidate.formulation
+        return getattr(formulation.problem, role), formulation.seen(role, array)
+
+    def _reader(self, name: str) -> tuple[Candidate, str]:
+        """Return the first candidate that reads an input, and the role that the input has there."""
+        return next(
             (candidate, role)
             for candidate in self.candidates
             for role in candidate.formulation.roles
             if candidate.operand(role) == name
         )
-        formulation = candidate.formulation
-        return getattr(formulation.problem, role), formulation.seen(role, array)
 
 
 def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -> OneDNNPlan:

@@ -67,10 +67,14 @@ def share_tensors(candidates: Sequence[Candidate]) -> bool:
     descriptor was made for, and so must their chunks: only chunks of the minibatch are the same
     for both gradients.
     """
-    if len({(candidate.choice.threads, candidate.choice.chunks) for candidate in candidates}) > 1:
+    numbers = {
+        (candidate.choice.threads, len(candidate.formulation.chunks)) for candidate in candidates
+    }
+    if len(numbers) > 1:
         return False
     if any(
-        candidate.choice.chunks > 1 and candidate.choice.split_axis != "minibatch"
+        len(candidate.formulation.chunks) > 1
+        and (candidate.choice.chunks == 1 or candidate.choice.split_axis != "minibatch")
         for candidate in candidates
     ):
         return False
@@ -80,7 +84,7 @@ def share_tensors(candidates: Sequence[Candidate]) -> bool:
         for role, layout in problem.layouts.items():
             form = (problem.dtype, layout)
             other = forms.setdefault(candidate.operand(role), form)
-            # Without a cast, the layouts are views of the caller's tensor.
-            if other != form and (candidate.formulation.is_cast or other[0] != form[0]):
+            # Without a copy, the layouts are views of the caller's tensor.
+            if other != form and (role in candidate.formulation.copied or other[0] != form[0]):
                 return False
     return True

@@ -8,14 +8,14 @@ gradient), or some of the groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split"]
+__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split", "without_image_gap"]
 
 # Implementations work on blocks of so many channels.
 CHANNEL_BLOCK = 16
@@ -32,6 +32,8 @@ class ChunkTensor:
     ----------
     begin : tuple of int
         Index of the first element in the whole tensor.
+    steps : tuple of int
+        From element to element along each axis, empty for 1 along all of them.
     is_split : bool
         Whether the chunks have parts of their own; otherwise all have the whole tensor.
     is_partial_sum : bool
@@ -41,6 +43,15 @@ class ChunkTensor:
     begin: tuple[int, ...]
     is_split: bool = False
     is_partial_sum: bool = False
+    steps: tuple[int, ...] = ()
+
+    def spans(self, shape: Sequence[int]) -> tuple[slice, ...]:
+        """Return the slices of the whole tensor that are a part of this shape."""
+        steps = self.steps or (1,) * len(shape)
+        return tuple(
+            slice(first, first + (count - 1) * step + 1, step)
+            for first, count, step in zip(self.begin, shape, steps, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +127,12 @@ def _part(problem: Problem, ranges: _Ranges, **changes: Any) -> _Part:
         if role in ranges:
             axis, span = ranges[role]
             shape[axis], begin[axis] = len(span), span.start
-        changes[role] = _without_image_gap(TensorLayout(tuple(shape), layout.strides))
+        changes[role] = without_image_gap(TensorLayout(tuple(shape), layout.strides))
         begins[role] = tuple(begin)
     return replace(problem, **changes), begins
 
 
-def _without_image_gap(layout: TensorLayout) -> TensorLayout:
+def without_image_gap(layout: TensorLayout) -> TensorLayout:
     """Return the layout with a dense stride of a single image.
 
     Some kernels compute with the distance to the next image even where there is none.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DTYPES
@@ -13,6 +14,7 @@ from onednn_py.problem.problem import Direction, Problem, TensorLayout
 from onednn_py.system.casting import sum_into_bias
 
 from .chunks import Chunk, split
+from .phases import as_forward, phases, unwritten
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
@@ -20,8 +22,9 @@ Array = npt.NDArray[Any]
 
 # direct: the family's own primitive. as_convolution: a transposed problem on the convolution
 # primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
-# not, as a convolution with stride 1 on every stride-th element.
-FORMULATIONS = ("direct", "as_convolution", "strided_1x1")
+# not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
+# forward convolution with flipped weights, or with strides as several of them, see `phases`.
+FORMULATIONS = ("direct", "as_convolution", "strided_1x1", "flipped")
 
 # Sums of chunks are stored between them, which a narrower type would round.
 SUM_DTYPE = "f32"
@@ -43,6 +46,12 @@ class Formulation:
         It begins at the first element, so that addresses stay what they are.
     bias_apart : bool
         Whether the bias gradient is summed outside the primitive.
+    flips : bool
+        Whether the weights of ``problem`` are those of ``asked`` flipped along all spatial axes.
+    copied : frozenset of str
+        The roles of ``problem`` whose tensors NumPy copies, in or out.
+    is_partial : bool
+        Whether the primitives leave elements of the result unwritten.
     """
 
     asked: Problem
@@ -51,20 +60,14 @@ class Formulation:
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
+    flips: bool = False
+    copied: frozenset[str] = frozenset()
+    is_partial: bool = False
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The unique problems of the chunks, each of which needs a primitive."""
         return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether the primitive leaves elements of the result unwritten."""
-        stepped = self.asked.stepped_role
-        if self.asked.result_role != stepped:
-            return False
-        sizes = _spatial_sizes(self.asked)
-        return any(s.indices(n) != (0, n, 1) for s, n in zip(self.window, sizes, strict=True))
 
     @property
     def needs_completion(self) -> bool:
@@ -74,6 +77,11 @@ class Formulation:
     def is_cast(self) -> bool:
         """Whether the primitive computes in another data type than the caller's."""
         return self.problem.dtype != self.asked.dtype
+
+    @property
+    def weights_order(self) -> tuple[bool, bool]:
+        """Equal where two formulations of a problem read the weights in the same order."""
+        return self.problem.transposed, self.flips
 
     def dtype(self, role: str) -> str:
         """Return the data type of what the primitive reads or writes."""
@@ -98,7 +106,7 @@ class Formulation:
         fill: Any = 0
         if bias is not None:
             fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
-        if any(span.step not in (None, 1) for span in self.window):
+        if self.flips or any(span.step not in (None, 1) for span in self.window):
             result[...] = fill
             return
         for axis, span in enumerate(self.window):
@@ -106,8 +114,12 @@ class Formulation:
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
-        if role == "weights" and self.problem.transposed != self.asked.transposed:
-            return array.swapaxes(1, 2)
+        if role == "weights":
+            # A data gradient's weights lead from dst to src.
+            exchanged = self.asked.direction is Direction.BACKWARD_DATA and self.flips
+            if exchanged or (not self.flips and self.problem.transposed != self.asked.transposed):
+                array = array.swapaxes(1, 2)
+            return np.flip(array, tuple(range(3, array.ndim))) if self.flips else array
         if self.roles[role] == self.asked.stepped_role:
             return array[(slice(None), slice(None), *self.window)]
         return array
@@ -132,6 +144,8 @@ def formulate(
     chunks, split_axis
         As in `Choice`.
     """
+    if formulation == "flipped":
+        return _flipped(asked, compute_dtype) if chunks == 1 else None
     window = _window(asked, formulation)
     if window is None:
         return None
@@ -169,9 +183,52 @@ def formulate(
         return None
     if compute_dtype != asked.dtype:
         # The copy of a chunk is dense, whatever gaps the other chunks leave in the whole.
-        parts = tuple(replace(one, problem=_dense(one.problem, compute_dtype)) for one in parts)
-        problem = _dense(problem, compute_dtype)
-    return Formulation(asked, problem, parts, roles, window, bias_apart)
+        roles_of = set(problem.layouts)
+        parts = tuple(
+            replace(one, problem=_copied(one.problem, roles_of, compute_dtype)) for one in parts
+        )
+        problem = _copied(problem, roles_of, compute_dtype)
+    copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
+    is_partial = asked.result_role == stepped and any(
+        span.indices(size) != (0, size, 1)
+        for span, size in zip(window, _spatial_sizes(asked), strict=True)
+    )
+    return Formulation(
+        asked, problem, parts, roles, window, bias_apart, copied=copied, is_partial=is_partial
+    )
+
+
+def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
+    """Return a data gradient as forward convolutions with flipped weights."""
+    problem = as_forward(asked)
+    parts = None if problem is None else phases(problem)
+    if problem is None or parts is None:
+        return None
+    is_partial = unwritten(problem, parts)
+    copied = {"weights"}
+    if compute_dtype != asked.dtype:
+        copied = set(problem.layouts)
+    elif not all(part.problem.dst.is_nested for part in parts):
+        copied.add("dst")  # every second element of an odd number of them, for one
+    parts = tuple(
+        replace(one, problem=_copied(one.problem, copied, compute_dtype)) for one in parts
+    )
+    problem = _copied(problem, copied, compute_dtype)
+    window = tuple(slice(0, size) for size in _spatial_sizes(asked))
+    roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
+    if not asked.transposed:
+        roles = {"src": "dst", "weights": "weights", "dst": "src"}
+    return Formulation(
+        asked,
+        problem,
+        parts,
+        roles,
+        window,
+        bias_apart=False,
+        flips=True,
+        copied=frozenset(copied),
+        is_partial=is_partial,
+    )
 
 
 def _spatial_sizes(problem: Problem) -> tuple[int, ...]:
@@ -218,7 +275,7 @@ def _sums_bias_apart(asked: Problem, is_shortened: bool, chunks: int, split_axis
     return chunks > 1 and (shares_elements or splits_src)
 
 
-def _dense(problem: Problem, dtype: str) -> Problem:
-    """Return a problem of another data type on copies without gaps."""
-    layouts: dict[str, Any] = {role: one.dense() for role, one in problem.layouts.items()}
+def _copied(problem: Problem, roles: Iterable[str], dtype: str) -> Problem:
+    """Return a problem, perhaps of another data type, on copies without gaps of some tensors."""
+    layouts: dict[str, Any] = {role: getattr(problem, role).dense() for role in roles}
     return replace(problem, dtype=dtype, **layouts)

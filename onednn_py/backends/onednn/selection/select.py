@@ -20,7 +20,9 @@ from .heuristics import Preference, fallbacks
 from .limits import compute_dtypes
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
+    agree_on_shared,
     copies_activations,
+    descriptors_of,
     feasible,
     over_limit,
     split_candidate,
@@ -114,9 +116,15 @@ def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterat
     formulation = formulate(problem, choice.compute_dtype, choice.formulation)
     if formulation is None:
         return
-    for descriptor, name in feasible(engine, formulation, formulation.problem, choice):
+    first, *others = formulation.problems
+    for descriptor, name in feasible(engine, formulation, first, choice):
         decided = replace(choice, implementation=name, reference=is_reference(name))
-        yield Candidate(formulation, decided, {formulation.problem: descriptor})
+        descriptors = descriptors_of(engine, formulation, others, decided)
+        if descriptors is None:
+            continue
+        descriptors = {first: descriptor, **descriptors}
+        if agree_on_shared(engine, formulation, descriptors):
+            yield Candidate(formulation, decided, descriptors)
 
 
 def is_possible(problem: Problem, choice: Choice) -> bool:
@@ -186,7 +194,7 @@ def _choices(
 
 def _layouts(engine: Engine, candidate: Candidate) -> list[Handle]:
     """Return copies of the memory descriptors that a candidate's primitive takes."""
-    problem = candidate.formulation.problem
+    problem = candidate.formulation.problems[0]
     descriptor = candidate.descriptors[problem]
     queries = QUERIES[problem.direction].values()
     return [engine.clone_desc(engine.desc_of(descriptor, query)) for query in queries]

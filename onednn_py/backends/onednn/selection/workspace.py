@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
@@ -17,7 +17,9 @@ from .descriptors import QUERIES, implementations, user_desc
 from .formulations import Formulation, formulate
 
 __all__ = [
+    "agree_on_shared",
     "copies_activations",
+    "descriptors_of",
     "exceeds_limit",
     "feasible",
     "over_limit",
@@ -76,20 +78,36 @@ def split_candidate(
     if formulation is None:
         return None
     with engine.on_threads(choice.threads):
-        found = {
-            problem: _descriptor_of(engine, formulation, problem, choice)
-            for problem in formulation.problems
-        }
-    descriptors = {problem: one for problem, one in found.items() if one is not None}
-    if len(descriptors) < len(found):
+        descriptors = descriptors_of(engine, formulation, formulation.problems, choice)
+    if descriptors is None or not agree_on_shared(engine, formulation, descriptors):
         return None
+    return Candidate(formulation, choice, descriptors, whole)
+
+
+def descriptors_of(
+    engine: Engine, formulation: Formulation, problems: Iterable[Problem], choice: Choice
+) -> dict[Problem, Handle] | None:
+    """Return primitive descriptors at a choice's implementation, None if a problem has none."""
+    found = {}
+    for problem in problems:
+        descriptor = _descriptor_of(engine, formulation, problem, choice)
+        if descriptor is None:
+            return None
+        found[problem] = descriptor
+    return found
+
+
+def agree_on_shared(
+    engine: Engine, formulation: Formulation, descriptors: Mapping[Problem, Handle]
+) -> bool:
+    """Whether tensors that are not split have the same memory layout for all chunks."""
     for role, query in QUERIES[formulation.problem.direction].items():
         first, *others = [engine.desc_of(one, query) for one in descriptors.values()]
         if not formulation.chunks[0].tensors[role].is_split and not all(
             engine.equal(first, other) for other in others
         ):
-            return None
-    return Candidate(formulation, choice, descriptors, whole)
+            return False
+    return True
 
 
 def _descriptor_of(
@@ -106,7 +124,7 @@ def copies_activations(engine: Engine, candidate: Candidate) -> bool:
     """Whether src or dst of a candidate in one chunk is reordered or converted."""
     if candidate.formulation.is_cast:
         return True
-    problem = candidate.formulation.problem
+    problem = candidate.formulation.problems[0]
     return any(
         not engine.equal(
             user_desc(engine, problem, role),
@@ -149,7 +167,7 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
     given = user_desc(engine, problem, role)
     wanted = engine.desc_of(candidate.descriptors[problem], query)
     nbytes = 0
-    if formulation.is_cast:
+    if role in formulation.copied:
         nbytes += engine.nbytes(given)
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)

@@ -34,6 +34,7 @@ FUNCTIONS = (
     *("conv_transpose", "conv_transpose_backward_data"),
     *("convolution_backward", "conv_transpose_backward"),
 )
+DATA_GRADIENTS = ("convolution_backward_data", "convolution_backprop_data", "conv_transpose")
 WIDE = case((12, 12), 3, pads=1, inputs=32, outputs=48)
 
 pytestmark = pytest.mark.usefixtures("fresh_cache")
@@ -191,6 +192,8 @@ def test_every_choice(name: str, geometry: Case, dtype: str, data_format: str) -
         expected |= {"strided_1x1"}
     if "transpose" in name:
         expected |= {"as_convolution"}
+    if name in DATA_GRADIENTS:
+        expected |= {"flipped"}
     assert {choice.formulation for choice in choices} == expected
 
 
@@ -325,6 +328,9 @@ class TestErrors:
         assert repr(packed) == f"PackedTensor(filter, shape (3, 3, 32, 48), {packed.nbytes} bytes)"
 
 
+SQUARE = case((12, 12), 3, pads=1, inputs=32, outputs=32)
+
+
 @needs_onednn
 class TestOtherState:
     """Threads, wisdom and processes other than those that the weights were packed in."""
@@ -343,8 +349,11 @@ class TestOtherState:
                 assert_same_bits(call.with_packed(packed), expected)
 
     @pytest.mark.usefixtures("no_wisdom")
-    def test_wisdom_of_another_layout(self) -> None:
-        call = Call("convolution", WIDE, "f32", "NCX", "onednn")
+    @pytest.mark.parametrize("name", ["convolution", *DATA_GRADIENTS])
+    @pytest.mark.parametrize("geometry", [WIDE, SQUARE])
+    def test_wisdom_of_another_layout(self, name: str, geometry: Case) -> None:
+        """Flipped weights have the layout of others, and so have exchanged square weights."""
+        call = Call(name, geometry, "f32", "NCX", "onednn")
         packed = call.pack()
         problem = call.problem
         refused = 0

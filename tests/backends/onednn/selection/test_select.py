@@ -77,7 +77,11 @@ def test_every_candidate_is_right_in_half_precision(name: str, operation: str, d
 
 def test_every_formulation_has_candidates() -> None:
     formulations = set()
-    for operation in ("convolution_backward_weights", "conv_transpose_backward_data"):
+    for operation in (
+        "convolution_backward_weights",
+        "conv_transpose_backward_data",
+        "convolution_backward_data",
+    ):
         formulations |= check_all(NETWORKS["1x1_stride"], operation, "f32")
     assert formulations == set(FORMULATIONS)
 
