@@ -243,7 +243,8 @@ def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -
         As `select` does.
     """
     first = () if choice is None else (Preference(choice),)
-    return OneDNNPlan(engine, select(engine, problem, chain(first, preferences(problem))))
+    threads = 0 if engine.openmp is None else engine.openmp.number()
+    return OneDNNPlan(engine, select(engine, problem, chain(first, preferences(problem, threads))))
 
 
 def _notes(candidate: Candidate) -> list[str]:

@@ -10,7 +10,7 @@ from onednn_py.problem.problem import Problem
 
 from .choice import Choice
 from .limits import compute_dtypes
-from .rules import ANY_NAME, RULES, Shape
+from .rules import ANY_NAME, Shape, rules_of
 from .thresholds import is_small, minibatch_chunks
 
 __all__ = ["Preference", "fallbacks", "preferences"]
@@ -41,8 +41,15 @@ class Preference:
     splits: bool = False
 
 
-def preferences(problem: Problem) -> Iterator[Preference]:
-    """Yield what to try first, best first."""
+def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
+    """Yield what to try first, best first.
+
+    Parameters
+    ----------
+    problem : Problem
+    available : int, optional
+        The number of threads that the call has; 0 for several.
+    """
     threads = 1 if is_small(problem) else 0
     for dtype in compute_dtypes(problem):
         chunks = minibatch_chunks(problem, dtype)
@@ -50,12 +57,18 @@ def preferences(problem: Problem) -> Iterator[Preference]:
         # over the limit take, in chunks, 1.8 times as long for 3-D backward data with channels
         # last, 1.2 times for a forward 1x1. In the smaller types all take much.
         splits = problem.dtype != "f32"
-        shape = Shape(problem, dtype)
-        for rule in RULES:
-            if rule.applies(shape):
-                choice = Choice(dtype, rule.formulation, rule.activations, "any", threads=threads)
-                yield Preference(choice, rule.family, minibatch_chunks=chunks, splits=splits)
-                break
+        shape = Shape(problem, dtype, available=available)
+        for rule in rules_of(shape):
+            compute = rule.compute_dtype or dtype
+            number = chunks if compute == dtype else minibatch_chunks(problem, compute)
+            choice = Choice(
+                compute,
+                rule.formulation,
+                rule.activations,
+                rule.weights,
+                threads=0 if rule.several_threads else threads,
+            )
+            yield Preference(choice, rule.family, minibatch_chunks=number, splits=splits)
         for formulation in ("direct", "as_convolution"):
             choice = Choice(dtype, formulation, threads=threads)
             yield Preference(choice, minibatch_chunks=chunks, splits=splits)

@@ -1,0 +1,55 @@
+"""Rules: which choice to prefer for which problems, each with the measurement that justifies it.
+
+Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, reorders included:
+how much longer oneDNN's own preference (layout any, first implementation) takes than the rule's
+choice, on arrays that begin where NumPy puts them, 16 bytes behind a cache line. The command tune
+measures again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .data import DATA
+from .forward import FORWARD
+from .rule import ANY_NAME, JIT, Rule, Shape
+from .weights import WEIGHTS
+
+__all__ = ["ANY_NAME", "Rule", "Shape", "rules_of"]
+
+SMALL = (
+    Rule(
+        lambda s: s.small and s.dense_first and not s.is_1x1 and not s.whole_blocks,
+        "nxc",
+        JIT,
+        "8 -> 8, 8 x 8, 3x3 on one thread: 3.7 us, 4.3 with blocks of 16 channels",
+    ),
+)
+# After the rules of a direction.
+GENERAL = (
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.strided
+            and (s.transposed or s.channels >= 16)
+            and (s.weights or (s.data and not s.transposed))
+        ),
+        "any",
+        ANY_NAME,
+        "128, 56 x 56, 3x3/2: its own layouts beat the caller's by 1.05 (data), 1.5 (weights);"
+        " transposed 256 -> 128, 4x4/2, weights: 1.13",
+    ),
+    Rule(
+        lambda s: s.channels_last,
+        "given",
+        ANY_NAME,
+        "depthwise 64, 56 x 56: 4.3 (data), 3.1 (weights); 64, 56 x 56, 3x3: 1.26; 32 groups"
+        " of 4: 1.3 to 1.6; 1-D, 32 -> 64: 3.9; 3-D, 32, 32 x 32 x 32: 1.2",
+    ),
+)
+
+
+def rules_of(shape: Shape) -> Iterator[Rule]:
+    """Yield the rules that apply to a problem, best first."""
+    direction = DATA if shape.data else WEIGHTS if shape.weights else FORWARD
+    return (rule for rules in (SMALL, direction, GENERAL) for rule in rules if rule.applies(shape))

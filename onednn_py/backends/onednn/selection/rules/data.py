@@ -1,0 +1,279 @@
+"""Rules of data gradients, and of forward transposed convolutions: the same arithmetic."""
+
+from __future__ import annotations
+
+from .rule import ANY_NAME, BRGEMM, BRGEMM_1X1, BRGEMM_STRIDED, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule
+
+__all__ = ["DATA"]
+
+DATA = (
+    # Transposed 1x1 with strides, forward.
+    Rule(
+        lambda s: s.transposed and s.dense_first and s.is_1x1 and s.strided and not s.bf16,
+        "any",
+        GEMM,
+        "",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.is_1x1
+            and s.strided
+            and s.inputs >= 64
+            and not s.whole_blocks
+            and not s.transposed
+        ),
+        "given",
+        GEMM,
+        "",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense
+            and s.outputs <= 4
+            and s.inputs <= 32
+            and s.positions >= 25
+            and not s.strided
+            and not s.small
+        ),
+        "any",
+        JIT,
+        "",
+        formulation="flipped",
+    ),
+    # Few channels on both sides.
+    Rule(
+        lambda s: s.thin and s.bf16 and not s.strided and not s.is_1x1 and not s.small,
+        "any",
+        JIT,
+        "",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense
+            and s.inputs <= 4
+            and s.strided
+            and (s.dense_last or s.positions >= 16)
+        ),
+        "any",
+        BRGEMM_STRIDED,
+        "",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense
+            and s.inputs <= 4
+            and s.strided
+            and s.positions >= 25
+            and not s.volume
+        ),
+        "any",
+        JIT,
+        "",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: s.bf16 and s.dense_last and s.channels <= 4 and s.is_1x1,
+        "any",
+        BRGEMM_1X1,
+        "",
+    ),
+    Rule(
+        lambda s: s.bf16 and s.dense and s.inputs <= 4 and not s.strided,
+        "any",
+        BRGEMM,
+        "",
+    ),
+    Rule(
+        lambda s: s.thin and s.dense_first and not s.strided and s.positions > 1,
+        "nxc",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: s.thin and s.dense_last and not s.strided and s.positions > 1,
+        "given",
+        JIT,
+        "",
+    ),
+    # Depthwise: not all kernels have an implementation of their own in this direction.
+    Rule(
+        lambda s: s.depthwise and s.channels_last,
+        "given",
+        DEPTHWISE,
+        "",
+    ),
+    Rule(
+        lambda s: s.depthwise,
+        "any",
+        DEPTHWISE,
+        "",
+    ),
+    Rule(
+        lambda s: s.depthwise,
+        "any",
+        DEPTHWISE,
+        "",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: s.depthwise and s.bf16,
+        "any",
+        ANY_NAME,
+        "",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and not s.strided
+            and not s.is_1x1
+            and not s.bf16
+            and not s.whole_blocks
+            and s.inputs > 4
+            and s.outputs <= 32
+            and not s.line
+        ),
+        "nxc",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: s.dense_first and s.strided and s.volume and not s.bf16 and s.inputs > 4,
+        "nxc",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.strided and 1 < s.inputs <= 4 and s.outputs <= 32,
+        "given",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: s.small and s.dense_last and not s.is_1x1 and s.inputs > 4,
+        "given",
+        JIT,
+        "16 -> 16, 8 x 8, 3x3 on one thread: 3.1 us, 3.9 by the first in this layout",
+    ),
+    Rule(
+        lambda s: s.dense_first and s.inputs <= 4,
+        "any",
+        GEMM,
+        "3 -> 64, 224 x 224, 7x7/2: 3.2; 1 -> 64, 570 x 570, 3x3: 3.9",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.inputs <= 4 and (s.positions >= 16 or not s.strided),
+        "given",
+        GEMM,
+        "3 -> 64, 224 x 224, 7x7/2: 2.1; 3 -> 128, 64 x 64, 4x4/2: 3.0; 1 -> 64: 4.0",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.inputs <= 4,
+        "given",
+        JIT,
+        "3 -> 32, 224 x 224, 3x3/2: 1.2",
+    ),
+    Rule(
+        lambda s: s.dense_first and s.is_1x1 and s.pixels >= 400,
+        "any",
+        GEMM,
+        "64 -> 64, 56 x 56: 2.7; 256 -> 128: 1.4; 28 x 28: 1.2 to 1.6; with stride 2: 1.5",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first and s.is_1x1 and s.pixels >= 100 and (s.strided or s.inputs < s.outputs)
+        ),
+        "any",
+        GEMM,
+        "256 -> 1024, 14 x 14: 1.17; 512 -> 1024, 28 x 28 with stride 2: 1.5",
+    ),
+    Rule(
+        lambda s: s.dense_first and s.is_1x1 and s.strided,
+        "any",
+        JIT_1X1,
+        "1024 -> 2048, 14 x 14 with stride 2: 1.46, where gemm has 1.1",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.is_1x1 and s.strided,
+        "given",
+        JIT_1X1,
+        "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.is_1x1 and s.pixels >= 10_000,
+        "given",
+        GEMM,
+        "32 -> 64, 112 x 112: 4.4, the first in this layout 3.6",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.is_1x1 and s.pixels < 100 and s.channels >= 128,
+        "any",
+        JIT_1X1,
+        "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9",
+    ),
+    Rule(
+        lambda s: s.bf16 and s.depthwise and not s.channels_last,
+        "any",
+        DEPTHWISE,
+        "512, 14 x 14, 3x3/2: 36; 64, 112 x 112, 3x3/2: 10",
+    ),
+    Rule(
+        lambda s: s.bf16 and s.dense_first and s.strided and (s.positions >= 16 or s.pixels >= 100),
+        "any",
+        JIT,
+        "128, 56 x 56, 3x3/2: 1.05; 256, 16 x 16, 4x4/2: 1.2; 512, 14 x 14, 3x3/2 loses",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and not s.is_1x1
+            and not s.strided
+            and not s.is_split
+            and (
+                (s.channels >= 256 and s.pixels <= 4500) or (s.positions >= 27 and s.channels >= 32)
+            )
+        ),
+        "nxc",
+        BRGEMM,
+        "256, 14 x 14, 3x3: 1.05 to 1.11; 512, 7 x 7: 1.10; 256 -> 512, 68 x 68: 1.14; 256, 138"
+        " x 138: 0.93 to 0.96; 64, 48 x 48 x 48, 3x3x3: 1.2; 64 -> 128, 24 x 24 x 24:"
+        " 1.11",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and not s.bf16
+            and s.strided
+            and s.channels >= 512
+            and s.positions >= 16
+            and s.pixels <= 16
+        ),
+        "nxc",
+        JIT,
+        "512 -> 1024, 8 x 8, 4x4/2: 1.5; 256 -> 512, 16 x 16: 1.05",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and not s.bf16
+            and s.strided
+            and s.channels >= 256
+            and 1 < s.positions < 16
+        ),
+        "nxc",
+        JIT,
+        "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0; 4x4/2 loses",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.strided and s.positions >= 16 and s.pixels <= 16,
+        "given",
+        JIT,
+        "512 -> 1024, 8 x 8, 4x4/2: 1.2",
+    ),
+)

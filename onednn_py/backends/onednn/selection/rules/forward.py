@@ -1,0 +1,96 @@
+"""Rules of forward convolutions, and of data gradients of transposed ones."""
+
+from __future__ import annotations
+
+from .rule import BRGEMM, GEMM, JIT, JIT_1X1, Rule
+
+__all__ = ["FORWARD"]
+
+FORWARD = (
+    Rule(
+        lambda s: s.transposed and s.bf16 and s.dense_last and s.is_1x1 and s.strided,
+        "any",
+        JIT_1X1,
+        "",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: s.transposed and s.bf16 and s.dense_first and s.is_1x1 and s.strided,
+        "any",
+        GEMM,
+        "",
+        formulation="as_convolution",
+    ),
+    # Where the reorder of the weights would take as long as the primitive.
+    Rule(
+        lambda s: s.small and s.dense_last and not s.transposed and not s.bf16 and s.inputs > 4,
+        "given",
+        BRGEMM,
+        "",
+        weights="given",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.inputs <= 4 and not s.transposed and not s.bf16,
+        "given",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: s.thin and s.dense_first and not s.bf16 and not s.is_1x1 and not s.strided,
+        "nxc",
+        JIT,
+        "",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first and s.is_1x1 and not s.strided and s.channels <= 32 and s.pixels >= 400
+        ),
+        "any",
+        GEMM,
+        "",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and s.is_1x1
+            and s.strided
+            and s.transposed
+            and not s.bf16
+            and s.channels <= 32
+        ),
+        "any",
+        GEMM,
+        "",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: not s.bf16 and s.transposed and s.dense_first and s.strided and s.pixels <= 16,
+        "any",
+        GEMM,
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16 and s.transposed and s.dense_first and s.in_patches and s.channels >= 64
+        ),
+        "any",
+        GEMM,
+        "transposed 128, 24 x 24 x 24, 2x2x2/2, backward data: 2.0; 1024 -> 512, 28 x 28, 2x2/2:"
+        " 1.2; 128 -> 64, 196 x 196: 1.05",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: not s.bf16 and s.transposed and s.dense_first and s.strided and s.channels >= 128,
+        "nxc",
+        BRGEMM,
+        "transposed 512 -> 256, 8 x 8 to 16 x 16, 4x4/2, backward data: 1.11",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.transposed and s.strided and s.pixels <= 16,
+        "any",
+        JIT,
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.29",
+    ),
+)

@@ -1,0 +1,123 @@
+"""What a rule says, and what it looks at: the sizes of a problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from onednn_py.backends.onednn.selection.thresholds import is_small, minibatch_chunks
+from onednn_py.problem.problem import Direction, Problem
+
+__all__ = [
+    "ANY_NAME",
+    "BRGEMM",
+    "BRGEMM_1X1",
+    "BRGEMM_STRIDED",
+    "BRGEMM_WEIGHTS",
+    "DEPTHWISE",
+    "GEMM",
+    "JIT",
+    "JIT_1X1",
+    "JIT_AVX2",
+    "JIT_BF16",
+    "Rule",
+    "Shape",
+]
+
+# Families of implementations by their names, of any instruction set.
+GEMM = re.compile(r"(^|:|\+)gemm")
+JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
+JIT = re.compile(r"(^|\+)jit(_bf16)?:")
+DEPTHWISE = re.compile(r"jit_dw")
+BRGEMM = re.compile(r"brgconv:|brgemm")
+BRGEMM_1X1 = re.compile(r"brgconv_1x1")
+BRGEMM_STRIDED = re.compile(r"brgconv_strided")
+BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
+JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
+JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
+ANY_NAME = re.compile("")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A choice to prefer for the problems that it applies to.
+
+    Attributes
+    ----------
+    applies : callable
+        Whether the rule is for a `Shape`.
+    activations, family
+        As in `Choice` and `Preference`.
+    measured : str
+        The measurements that justify it.
+    formulation : str
+        As in `Choice`.
+    compute_dtype : str
+        Another data type than the problem's that is faster, or empty.
+    weights : str
+        As in `Choice`.
+    several_threads : bool
+        Whether even a small problem gains from them.
+    """
+
+    applies: Callable[[Shape], bool]
+    activations: str
+    family: re.Pattern[str]
+    measured: str
+    formulation: str = "direct"
+    compute_dtype: str = ""
+    weights: str = "any"
+    several_threads: bool = False
+
+
+class Shape:
+    """The sizes of a problem that rules look at, in the roles of a convolution.
+
+    A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
+    ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
+    number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
+    are ``in_patches``. A call that has one thread ``is_single``.
+    """
+
+    def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
+        self.is_single = available == 1
+        inner = problem.as_convolution()
+        self.data = inner.direction is Direction.BACKWARD_DATA
+        self.weights = inner.direction is Direction.BACKWARD_WEIGHTS
+        self.forward = inner.direction is Direction.FORWARD
+        self.transposed = problem.transposed
+        groups, outputs, inputs, *kernel = inner.weights.shape
+        self.inputs, self.outputs = inputs * groups, outputs * groups
+        self.channels = min(self.inputs, self.outputs)
+        # Of so few channels that a matrix product, or blocks of 16, mostly compute nothing.
+        self.thin = groups == 1 and self.channels <= 4 and max(self.inputs, self.outputs) <= 16
+        self.volume, self.line = len(kernel) == 3, len(kernel) == 1
+        self.positions = prod(kernel)
+        self.is_1x1 = self.positions == 1 and not any(inner.pads_begin)
+        self.strided = any(stride > 1 for stride in inner.strides)
+        self.in_patches = (
+            self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
+        )
+        self.pixels = prod(inner.dst.shape[2:])
+        self.group_channels = min(inputs, outputs)
+        self.thin_groups = groups > 1 and bool(inputs % 16 or outputs % 16)
+        self.depthwise = groups > 1 and inputs == 1 and outputs == 1
+        self.channels_last = _is_channels_last(problem)
+        self.dense = groups == 1
+        self.dense_last = self.dense and self.channels_last
+        self.dense_first = self.dense and not self.channels_last
+        self.small = is_small(problem)
+        self.is_split = minibatch_chunks(problem, compute_dtype) > 1
+        self.bf16 = compute_dtype == "bf16"
+        self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
+
+
+def _is_channels_last(problem: Problem) -> bool:
+    """Whether channels are the innermost axis of both activations."""
+    return all(
+        layout.strides[1] == 1 and (layout.shape[1] > 1 or max(layout.shape[2:]) == 1)
+        for layout in (problem.src, problem.dst)
+        if layout.shape[1] > 1
+    ) and (problem.src.shape[1] > 1 or problem.dst.shape[1] > 1)
