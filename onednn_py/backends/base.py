@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
-from onednn_py.system.casting import sum_into_bias
+from onednn_py.system.sums import sum_into_bias
 
 __all__ = [
     "AddressRunner",

@@ -204,6 +204,11 @@ class Problem:
         return self.direction.result_role
 
     @property
+    def has_bias_gradient(self) -> bool:
+        """Whether the bias is written, with the weights gradient."""
+        return self.direction is Direction.BACKWARD_WEIGHTS and self.bias is not None
+
+    @property
     def layouts(self) -> dict[str, TensorLayout]:
         """The tensors that the problem has, by role."""
         found = {role: getattr(self, role) for role in ROLES}

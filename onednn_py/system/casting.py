@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .memory_pool import Block, pool
 from .parallel import boxes, current_threads, each, spans
 
-__all__ = ["round_into", "sum_into_bias", "widen_into"]
+__all__ = ["round_into", "widen_into"]
 
 Array = npt.NDArray[Any]
 
@@ -89,27 +89,6 @@ def round_into(target: Array, values: Array) -> None:
             _in_chunks(_round_to_halves, target, values)
         else:
             _copy(target, values)
-
-
-def sum_into_bias(diff_bias: Array, diff_dst: Array) -> None:
-    """Write the bias gradient, the sum of ``diff_dst`` over all axes but channels.
-
-    Parameters
-    ----------
-    diff_bias : ndarray, shape (C,)
-    diff_dst : ndarray, shape (N, C, *spatial)
-        Summed in float64: over millions of pixels float32 would lose digits.
-    """
-    threads = current_threads() if diff_dst.size > SINGLE_THREADED else 1
-    images = list(spans(len(diff_dst), max(1, -(-len(diff_dst) // (2 * threads)))))
-    sums = np.empty((len(images), *diff_bias.shape))
-    axes = (0, *range(2, diff_dst.ndim))
-    each(
-        lambda part: np.sum(diff_dst[images[part]], axis=axes, dtype=sums.dtype, out=sums[part]),
-        range(len(images)),
-        threads,
-    )
-    round_into(diff_bias, sums.sum(axis=0))
 
 
 def _is_slow(half: Array, single: Array) -> bool:

@@ -1,4 +1,4 @@
-"""Conversions: the same bits as NumPy and ml_dtypes, for all values and strides; bias sums."""
+"""Conversions: the same bits as NumPy and ml_dtypes, for all values and strides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import onednn_py
 from onednn_py.system import casting
-from onednn_py.system.casting import CHUNK, FEW_CHUNKS, round_into, sum_into_bias, widen_into
+from onednn_py.system.casting import CHUNK, FEW_CHUNKS, round_into, widen_into
 from onednn_py.system.memory_pool import pool
 
 MANY = FEW_CHUNKS * CHUNK + 3
@@ -143,21 +143,6 @@ def test_overflow_is_infinity_without_a_warning() -> None:
         target = np.empty(size, np.float16)
         round_into(target, np.resize(np.array([1e6, -1e6], np.float32), size))
         np.testing.assert_array_equal(target, np.resize([np.inf, -np.inf], size))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
-@pytest.mark.parametrize("images", [0, 1, 3, 18])
-def test_the_bias_gradient_is_summed_in_float64(images: int, dtype: type) -> None:
-    rng = np.random.default_rng(0)
-    diff_dst = rng.standard_normal((images, 50, 61, 5)).transpose(0, 3, 1, 2).astype(dtype)
-    bias = np.empty(5, dtype)
-    with onednn_py.num_threads(3):
-        sum_into_bias(bias, diff_dst)
-    expected = diff_dst.astype(np.float64).sum(axis=(0, 2, 3))
-    if dtype is np.float64:
-        np.testing.assert_allclose(bias, expected, rtol=1e-12, atol=1e-9)
-    else:
-        assert_same_bits(bias, expected.astype(dtype))
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -13,8 +13,8 @@ from onednn_py.backends.base import PackedOperand, Plan
 from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.system import blas_threads
-from onednn_py.system.casting import sum_into_bias
 from onednn_py.system.parallel import current_threads, each
+from onednn_py.system.sums import sum_into_bias
 
 from .channelwise import Channelwise, channelwise_gradient, is_thin
 from .correlation import Correlation, correlations

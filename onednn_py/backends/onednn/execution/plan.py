@@ -262,4 +262,6 @@ def _notes(candidate: Candidate) -> list[str]:
         number = len(candidate.formulation.chunks)
         axis = "first spatial" if choice.split_axis == "spatial" else choice.split_axis
         notes.append(f"{number} chunks along the {axis} axis, one after the other")
+    if choice.bias_apart:
+        notes.append("bias gradient: summed apart from the primitive")
     return notes

@@ -42,6 +42,8 @@ class Choice:
         memory. Along axes other than the minibatch there may be fewer.
     split_axis : str
         Along which axis, a key of `chunks.SPLIT_AXES`.
+    bias_apart : bool
+        Whether a bias gradient is summed outside the primitive, by NumPy.
     """
 
     compute_dtype: str
@@ -53,6 +55,7 @@ class Choice:
     threads: int = 0
     chunks: int = 1
     split_axis: str = "minibatch"
+    bias_apart: bool = False
 
     def as_dict(self) -> dict[str, str | bool | int]:
         """Return the fields by name, as JSON can hold them."""
@@ -81,4 +84,6 @@ class Choice:
         notes.append(self.compute_dtype)
         if self.chunks > 1:
             notes.append(f"{self.chunks} chunks along {self.split_axis}")
+        if self.bias_apart:
+            notes.append("bias apart")
         return ", ".join([*notes, "one thread"] if self.threads else notes)

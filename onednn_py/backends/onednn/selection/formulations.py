@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
-from onednn_py.system.casting import sum_into_bias
+from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk, split
 from .phases import as_forward, phases, unwritten
@@ -131,6 +131,7 @@ def formulate(
     formulation: str = "direct",
     chunks: int = 1,
     split_axis: str = "minibatch",
+    bias_apart: bool = False,
 ) -> Formulation | None:
     """Return ``asked`` in a form that oneDNN's primitives take, None if there is no such form.
 
@@ -141,8 +142,8 @@ def formulate(
         Tensors of another data type become dense ones of this type.
     formulation : str
         One of `FORMULATIONS`.
-    chunks, split_axis
-        As in `Choice`.
+    chunks, split_axis, bias_apart
+        As in `Choice`. Where the primitive's sum would be wrong, the bias gradient is always apart.
     """
     if formulation == "flipped":
         return _flipped(asked, compute_dtype) if chunks == 1 else None
@@ -170,8 +171,8 @@ def formulate(
         )
     problem = replace(asked, **changes)
     is_shortened = seen.shape != layout.shape
-    bias_apart = exchange or _sums_bias_apart(asked, is_shortened, chunks, split_axis)
-    bias_apart = bias_apart and asked.bias is not None
+    must_be_apart = exchange or _misses_bias(asked, is_shortened, chunks, split_axis)
+    bias_apart = asked.has_bias_gradient and (bias_apart or must_be_apart)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
     if exchange:
         problem = problem.as_convolution()
@@ -264,10 +265,8 @@ def _layout_seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayou
     return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
 
 
-def _sums_bias_apart(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:
+def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:
     """Whether a bias gradient in the primitive would miss elements of dst, or sum some twice."""
-    if asked.direction is not Direction.BACKWARD_WEIGHTS:
-        return False
     if asked.transposed and is_shortened:
         return True
     shares_elements = asked.transposed and split_axis == "spatial"

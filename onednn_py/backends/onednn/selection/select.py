@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
@@ -16,8 +16,9 @@ from .chunks import SPLIT_AXES
 from .defects import is_reference
 from .descriptors import QUERIES
 from .formulations import FORMULATIONS, formulate
-from .heuristics import Preference, fallbacks
+from .heuristics import Preference, fallbacks, gains_from_bias_apart
 from .limits import compute_dtypes
+from .rules import GEMM
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
     agree_on_shared,
@@ -82,6 +83,10 @@ def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Ca
                 is_meant = choice.reference or not is_reference(name)
             if not is_meant or not preference.family.search(name):
                 continue
+            is_decided = choice.implementation or candidate.choice.bias_apart
+            if not is_decided and gains_from_bias_apart(problem, candidate.choice):
+                apart = replace(choice, bias_apart=True)
+                return candidate_of(engine, problem, replace(preference, choice=apart))
             if choice.chunks != 1:
                 found = split_candidate(engine, candidate, choice.split_axis, choice.chunks)
                 if found is not None and preference.within_limit and over_limit(engine, found):
@@ -113,10 +118,13 @@ def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterat
 
     Their descriptor is one object, which moves on with the iteration.
     """
-    formulation = formulate(problem, choice.compute_dtype, choice.formulation)
+    formulation = formulate(
+        problem, choice.compute_dtype, choice.formulation, bias_apart=choice.bias_apart
+    )
     if formulation is None:
         return
     first, *others = formulation.problems
+    choice = replace(choice, bias_apart=formulation.bias_apart)
     for descriptor, name in feasible(engine, formulation, first, choice):
         decided = replace(choice, implementation=name, reference=is_reference(name))
         descriptors = descriptors_of(engine, formulation, others, decided)
@@ -139,23 +147,28 @@ def is_possible(problem: Problem, choice: Choice) -> bool:
         and choice.split_axis in SPLIT_AXES
         and choice.chunks in range(1, MOST_CHUNKS + 1)
         and (choice.split_axis != "minibatch" or problem.src.shape[0] % choice.chunks == 0)
+        and (problem.has_bias_gradient or not choice.bias_apart)
     )
 
 
 def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
-    Layouts x implementations x formulations x data types, for a small problem also on one
-    thread, for a large one also in chunks; no reference implementation and none with a known
-    defect.
+    Layouts x implementations x formulations x data types, for gemm also with the bias gradient
+    apart, for a small problem also on one thread, for a large one also in chunks; no reference
+    implementation and none with a known defect.
     """
+    known: set[Choice] = set()
+    apart = (False, True) if problem.has_bias_gradient else (False,)
     for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
         for dtype in compute_dtypes(problem):
             good = minibatch_chunks(problem, dtype)
             numbers = [n for n in (good // 2, good, 2 * good) if good > 1 and n > 1]
-            for formulation in FORMULATIONS:
+            for formulation, bias_apart in product(FORMULATIONS, apart):
+                like = Choice(dtype, formulation, threads=threads, bias_apart=bias_apart)
                 with engine.on_threads(threads):
-                    choices = list(_choices(engine, problem, dtype, formulation, threads))
+                    choices = [one for one in _choices(engine, problem, like) if one not in known]
+                known.update(choices)
                 for choice in choices:
                     preference = Preference(choice, within_limit=False)
                     candidate = candidate_of(engine, problem, preference)
@@ -174,15 +187,21 @@ def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> l
     return fitting
 
 
-def _choices(
-    engine: Engine, problem: Problem, dtype: str, formulation: str, threads: int
-) -> Iterator[Choice]:
-    """Yield the choices of different implementations or layouts."""
+def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]:
+    """Yield choices like another that differ in implementations or layouts.
+
+    A bias gradient is not wanted apart from other implementations than gemm, and not in gemm where
+    it is known to be slow.
+    """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
-        choice = Choice(dtype, formulation, activations, weights, threads=threads)
+        choice = replace(like, activations=activations, weights=weights)
         for candidate in _implementations(engine, problem, choice):
             name = candidate.choice.implementation
+            if like.bias_apart and not GEMM.search(name):
+                continue
+            if not candidate.choice.bias_apart and gains_from_bias_apart(problem, candidate.choice):
+                continue
             layouts = _layouts(engine, candidate)
             is_known = any(
                 name == other and all(map(engine.equal, layouts, others)) for other, others in seen

@@ -74,9 +74,12 @@ def split_candidate(
     whole = candidate.whole or candidate
     choice = replace(whole.choice, chunks=number, split_axis=axis)
     asked = whole.formulation.asked
-    formulation = formulate(asked, choice.compute_dtype, choice.formulation, number, axis)
+    formulation = formulate(
+        asked, choice.compute_dtype, choice.formulation, number, axis, choice.bias_apart
+    )
     if formulation is None:
         return None
+    choice = replace(choice, bias_apart=formulation.bias_apart)
     with engine.on_threads(choice.threads):
         descriptors = descriptors_of(engine, formulation, formulation.problems, choice)
     if descriptors is None or not agree_on_shared(engine, formulation, descriptors):

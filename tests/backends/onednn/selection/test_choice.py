@@ -16,6 +16,7 @@ from onednn_py.backends.onednn.selection.choice import Choice
         Choice("bf16", "as_convolution", "nxc", "given", "brgconv:avx512_core", threads=1),
         Choice("f32", "strided_1x1", implementation="ref", reference=True),
         Choice("f32", chunks=8, split_axis="channels"),
+        Choice("bf16", implementation="x64:gemm:jit", bias_apart=True),
     ],
     ids=str,
 )
@@ -60,6 +61,7 @@ def test_wisdom_of_version_0_1_is_read(
         *({"compute_dtype": "f32", name: "2"} for name in ("chunks", "pieces")),
         *({"compute_dtype": "f32", "threads": threads} for threads in (-1, 2, True)),
         {"compute_dtype": "f32", "reference": 1},
+        {"compute_dtype": "f32", "bias_apart": 1},
     ],
     ids=str,
 )
@@ -78,6 +80,10 @@ def test_other_fields_are_no_choice(fields: dict[str, Any]) -> None:
         (
             Choice("f32", implementation="jit:avx2", chunks=4, split_axis="spatial"),
             "jit:avx2, activations any, weights any, f32, 4 chunks along spatial",
+        ),
+        (
+            Choice("f32", implementation="x64:gemm:jit", chunks=2, bias_apart=True),
+            "x64:gemm:jit, activations any, weights any, f32, 2 chunks along minibatch, bias apart",
         ),
     ],
 )
