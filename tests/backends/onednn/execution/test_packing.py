@@ -36,6 +36,7 @@ FUNCTIONS = (
 )
 DATA_GRADIENTS = ("convolution_backward_data", "convolution_backprop_data", "conv_transpose")
 WIDE = case((12, 12), 3, pads=1, inputs=32, outputs=48)
+SQUARE = case((12, 12), 3, pads=1, inputs=32, outputs=32)
 
 pytestmark = pytest.mark.usefixtures("fresh_cache")
 
@@ -328,9 +329,6 @@ class TestErrors:
         assert repr(packed) == f"PackedTensor(filter, shape (3, 3, 32, 48), {packed.nbytes} bytes)"
 
 
-SQUARE = case((12, 12), 3, pads=1, inputs=32, outputs=32)
-
-
 @needs_onednn
 class TestOtherState:
     """Threads, wisdom and processes other than those that the weights were packed in."""
@@ -352,10 +350,8 @@ class TestOtherState:
     @pytest.mark.parametrize("name", ["convolution", *DATA_GRADIENTS])
     @pytest.mark.parametrize("geometry", [WIDE, SQUARE])
     def test_wisdom_of_another_layout(self, name: str, geometry: Case) -> None:
-        """Flipped weights have the layout of others, and so have exchanged square weights."""
         call = Call(name, geometry, "f32", "NCX", "onednn")
-        packed = call.pack()
-        problem = call.problem
+        packed, problem = call.pack(), call.problem
         refused = 0
         for candidate in candidates(current_engine(), problem):
             store.forget()  # plans ask wisdom again

@@ -3,7 +3,8 @@
 Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, reorders included:
 how much longer oneDNN's own preference (layout any, first implementation) takes than the rule's
 choice, on arrays that begin where NumPy puts them, 16 bytes behind a cache line. The command tune
-measures again.
+measures again. Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`,
+with minibatches of 1 to 32, on two cores with AMX.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ GENERAL = (
         lambda s: (
             s.dense_last
             and s.strided
+            and s.inputs > 4
             and (s.transposed or s.channels >= 16)
             and (s.weights or (s.data and not s.transposed))
         ),

@@ -11,14 +11,15 @@ FORWARD = (
         lambda s: s.transposed and s.bf16 and s.dense_last and s.is_1x1 and s.strided,
         "any",
         JIT_1X1,
-        "",
+        "transposed 20 -> 64, 63 x 63 to 126 x 126, 1x1/2, backward data: 9.4 times as fast as"
+        " exchanged",
         formulation="strided_1x1",
     ),
     Rule(
         lambda s: s.transposed and s.bf16 and s.dense_first and s.is_1x1 and s.strided,
         "any",
         GEMM,
-        "",
+        "transposed 432 -> 77, 13 x 14, 1x1/2, backward data: 2.3 times as fast as jit_1x1",
         formulation="as_convolution",
     ),
     # Where the reorder of the weights would take as long as the primitive.
@@ -26,20 +27,20 @@ FORWARD = (
         lambda s: s.small and s.dense_last and not s.transposed and not s.bf16 and s.inputs > 4,
         "given",
         BRGEMM,
-        "",
+        "10 -> 48, 12 x 12, 3x3: 5.5",
         weights="given",
     ),
     Rule(
         lambda s: s.dense_last and s.inputs <= 4 and not s.transposed and not s.bf16,
         "given",
         JIT,
-        "",
+        "2 -> 16, 88 x 88, 5x5: 1.5; 1 -> 3, 49 x 49, 9x9: 1.9; 1 -> 2, 92 x 92, 7x7: 6.9",
     ),
     Rule(
         lambda s: s.thin and s.dense_first and not s.bf16 and not s.is_1x1 and not s.strided,
         "nxc",
         JIT,
-        "",
+        "2 -> 1, 112 x 112, 9x9: 1.1; 4 -> 3, 693 x 693, 7x7: 1.2; 1 -> 4, 495 x 798, 5x5: 2.2",
     ),
     Rule(
         lambda s: (
@@ -47,7 +48,7 @@ FORWARD = (
         ),
         "any",
         GEMM,
-        "",
+        "384 -> 24, 25 x 25, 1x1: 2.3; 384 -> 24, 25 x 25, 1x1: 2.8; 8 -> 32, 86 x 86, 1x1: 4.8",
     ),
     Rule(
         lambda s: (
@@ -60,7 +61,7 @@ FORWARD = (
         ),
         "any",
         GEMM,
-        "",
+        "transposed 21 -> 256, 576, 1/2: 2.3",
         formulation="as_convolution",
     ),
     Rule(

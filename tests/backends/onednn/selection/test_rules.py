@@ -1,0 +1,89 @@
+"""Rules: what they prefer for problems that no suite has, and on one thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from onednn_py.backends.onednn.selection.heuristics import preferences
+from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules.data import DATA
+from onednn_py.backends.onednn.selection.rules.forward import FORWARD
+from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
+from onednn_py.problem.problem import Problem
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
+
+
+def problem_of(
+    text: str, direction: str, dtype: str, data_format: str, *, transposed: bool = False
+) -> Problem:
+    descriptor = parse_descriptor(text, transposed=transposed)
+    return Case(descriptor, direction, dtype, data_format).problem()
+
+
+def first_rule(problem: Problem, available: int = 2) -> Rule:
+    return next(rules_of(Shape(problem, problem.dtype, available=available)))
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "expected"),
+    [
+        ("mb1ic1ih1024oc1kh7ph3", "BWD_D", "f32", "NCX", ("nxc", "direct", "jit:avx512_core")),
+        ("mb1ic4ih400oc4kh3ph1", "BWD_D", "f32", "NXC", ("given", "direct", "jit:avx2")),
+        ("mb4ic3ih120oc2kh7ph3", "BWD_D", "bf16", "NXC", ("any", "flipped", "jit:avx512_core_amx")),
+        ("mb2ic3ih140oc34kh7sh2ph3", "BWD_D", "bf16", "NCX", ("any", "direct", "brgconv_strided")),
+        ("g20mb4ic20ih19oc20kh7ph3", "BWD_D", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
+        ("g144mb16ic144ih28oc144kh5ph2", "BWD_W", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
+        ("mb1ic1ih400oc3kh5ph2", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx2")),
+        ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
+        ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+    ],
+)
+def test_first_preference(
+    text: str, direction: str, dtype: str, data_format: str, expected: tuple[str, str, str]
+) -> None:
+    rule = first_rule(problem_of(text, direction, dtype, data_format))
+    activations, formulation, name = expected
+    assert (rule.activations, rule.formulation) == (activations, formulation)
+    assert rule.family.search(name)
+
+
+def test_weights_of_a_small_problem_are_not_reordered() -> None:
+    rule = first_rule(problem_of("mb2ic10ih12oc48kh3ph1", "FWD_D", "f32", "NXC"))
+    assert (rule.activations, rule.weights) == ("given", "given")
+
+
+def test_bfloat16_through_float32() -> None:
+    """Depthwise weights gradients, where only float32 has fast kernels of this size."""
+    problem = problem_of("g256mb4ic256ih14oc256kh7ph3", "BWD_W", "bf16", "NCX")
+    dtypes = [preference.choice.compute_dtype for preference in preferences(problem, 2)]
+    names = [rule.family.search("jit:avx2") for rule in rules_of(Shape(problem, "bf16"))]
+    assert any(names)
+    assert dtypes[1] == "f32"
+
+
+def test_depthwise_weights_on_one_thread() -> None:
+    """There jit:avx2 takes 58 times as long as its wider sibling."""
+    problem = problem_of("g32mb4ic32ih22oc32kh7ph3", "BWD_W", "f32", "NCX")
+    for available, expected in ((1, False), (2, True)):
+        rules = list(rules_of(Shape(problem, "f32", available=available)))
+        only_avx2 = [rule for rule in rules if not rule.family.search("jit:avx512_core")]
+        assert any(rule.family.search("jit:avx2") for rule in only_avx2) == expected
+
+
+@pytest.mark.parametrize("rule", [*DATA, *WEIGHTS, *FORWARD])
+def test_every_rule_names_its_measurement(rule: Rule) -> None:
+    assert any(character.isdigit() for character in rule.measured)
+
+
+def test_rules_apply_in_their_own_direction() -> None:
+    for direction, own in (("BWD_D", DATA), ("BWD_W", WEIGHTS), ("FWD_D", FORWARD)):
+        others = {id(rule) for table in (DATA, WEIGHTS, FORWARD) for rule in table} - {
+            id(rule) for rule in own
+        }
+        for text in ("mb2ic3ih56oc64kh7sh2ph3", "mb2ic64ih56oc64kh1", "g32mb2ic32ih56oc32kh3ph1"):
+            for data_format in ("NCX", "NXC"):
+                problem = problem_of(text, direction, "f32", data_format)
+                applied = {id(rule) for rule in rules_of(Shape(problem, "f32"))}
+                assert not applied & others
