@@ -22,7 +22,7 @@ from .api import (
 from .api.info import info
 from .api.plan import Plan, cache_clear, cache_info, plan, set_cache_limit
 from .api.run_op import run_op
-from .api.threads import get_num_threads, num_threads, set_num_threads
+from .api.threads import get_num_threads, num_threads, set_idle_threads, set_num_threads
 from .config import use_backend, use_effort, use_fpmath_mode
 from .errors import (
     AttributeValueError,
@@ -71,6 +71,7 @@ __all__ = [
     "plan",
     "run_op",
     "set_cache_limit",
+    "set_idle_threads",
     "set_num_threads",
     "use_backend",
     "use_effort",

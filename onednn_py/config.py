@@ -24,6 +24,7 @@ __all__ = [
     "BackendName",
     "Effort",
     "FpmathMode",
+    "IdleThreads",
     "Setting",
     "accept_backend",
     "backend_setting",
@@ -31,6 +32,8 @@ __all__ = [
     "effort_setting",
     "explicit_library",
     "fpmath_mode_setting",
+    "leaves_idle_threads",
+    "set_idle_threads",
     "set_threads",
     "use_backend",
     "use_effort",
@@ -42,6 +45,7 @@ __all__ = [
 BackendName = Literal["auto", "onednn", "numpy"]
 Effort = Literal["heuristic", "measure"]
 FpmathMode = Literal["strict", "bf16", "tf32", "f16", "any"]
+IdleThreads = Literal["shorten", "leave"]
 
 # Backends add their names, see `accept_backend`.
 BACKENDS = ["auto"]
@@ -114,6 +118,7 @@ class Setting:
 backend_setting = Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
 effort_setting = Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
 fpmath_mode_setting = Setting("fpmath_mode", FPMATH_MODES)
+_idle_threads_setting = Setting("idle_threads", get_args(IdleThreads), "ONEDNN_PY_IDLE_THREADS")
 
 
 def accept_backend(name: str) -> None:
@@ -240,6 +245,26 @@ def use_threads(number: int) -> Iterator[None]:
         yield
     finally:
         _context_threads.reset(token)
+
+
+_process_idle_threads: str | None = None
+
+
+def set_idle_threads(choice: str | None) -> None:
+    """Set what is done with idle threads in this process; None for the environment's choice.
+
+    Raises
+    ------
+    AttributeValueError
+        If the choice is not accepted.
+    """
+    global _process_idle_threads
+    _process_idle_threads = _idle_threads_setting.current(choice) if choice is not None else None
+
+
+def leaves_idle_threads() -> bool:
+    """Whether idle threads of other libraries are to stay as they are."""
+    return _idle_threads_setting.current(_process_idle_threads) == "leave"
 
 
 def explicit_library() -> str | None:

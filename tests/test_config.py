@@ -114,3 +114,21 @@ def test_a_wrong_name_in_the_environment(setting: Setting, monkeypatch: pytest.M
     monkeypatch.setenv(setting.variable, "fastest")
     with pytest.raises(AttributeValueError, match=f"environment variable {setting.variable}"):
         setting.current()
+
+
+def test_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process's choice goes before that of the environment, and wrong ones are refused."""
+    monkeypatch.setattr(config, "_process_idle_threads", None)
+    monkeypatch.delenv("ONEDNN_PY_IDLE_THREADS", raising=False)
+    assert not config.leaves_idle_threads()
+    monkeypatch.setenv("ONEDNN_PY_IDLE_THREADS", "Leave")
+    assert config.leaves_idle_threads()
+    config.set_idle_threads("shorten")
+    assert not config.leaves_idle_threads()
+    with pytest.raises(AttributeValueError, match="idle_threads: expected one of shorten, leave"):
+        config.set_idle_threads("end")
+    assert not config.leaves_idle_threads()
+    config.set_idle_threads(None)
+    monkeypatch.setenv("ONEDNN_PY_IDLE_THREADS", "end")
+    with pytest.raises(AttributeValueError, match="ONEDNN_PY_IDLE_THREADS: expected one of"):
+        config.leaves_idle_threads()

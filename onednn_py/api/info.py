@@ -9,12 +9,13 @@ from typing import TypedDict
 import ml_dtypes
 import numpy as np
 
-from onednn_py.backends.onednn import library, rejections, support
+from onednn_py.backends.onednn import library, openmp_path, rejections, support
 from onednn_py.errors import LibraryNotFoundError
+from onednn_py.system import idle_threads
 
 from .threads import get_num_threads
 
-__all__ = ["Info", "RejectedCandidate", "info", "package_version"]
+__all__ = ["IdleThreadsInfo", "Info", "RejectedCandidate", "info", "package_version"]
 
 
 class RejectedCandidate(TypedDict):
@@ -23,6 +24,15 @@ class RejectedCandidate(TypedDict):
     path: str
     source: str
     reason: str
+
+
+class IdleThreadsInfo(TypedDict):
+    """A BLAS, or the OpenMP runtime of oneDNN, and how long its idle threads spin."""
+
+    library: str
+    path: str
+    threads: int
+    state: str
 
 
 class Info(TypedDict):
@@ -41,6 +51,7 @@ class Info(TypedDict):
     cpu_isa: str | None
     runtime: str | None
     threads: int
+    idle_threads: list[IdleThreadsInfo]
     supports: dict[str, bool] | None
     error: str | None
     rejected: list[RejectedCandidate]
@@ -64,7 +75,9 @@ def info() -> Info:
         why, if no oneDNN can be used.
         ``supports`` says which data types oneDNN computes itself on this CPU, without a cast,
         and whether the library has the Graph API. ``rejected`` lists candidates as dicts of
-        path, source and reason.
+        path, source and reason. ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN,
+        as dicts of library, path, threads, and what was done that they sleep early, see
+        `set_idle_threads`.
 
     Examples
     --------
@@ -77,6 +90,7 @@ def info() -> Info:
         found = library()
     except LibraryNotFoundError as failure:
         error = str(failure)
+    threads = get_num_threads()
     return {
         "onednn_py": package_version(),
         "python": platform.python_version(),
@@ -90,7 +104,11 @@ def info() -> Info:
         "hash": found.hash if found else None,
         "cpu_isa": found.cpu_isa if found else None,
         "runtime": found.runtime if found else None,
-        "threads": get_num_threads(),
+        "threads": threads,
+        "idle_threads": [
+            {"library": one.library, "path": one.path, "threads": one.threads, "state": one.state}
+            for one in idle_threads.states(openmp_path(), threads)
+        ],
         "supports": support(found) if found else None,
         "error": error,
         "rejected": [

@@ -1,17 +1,18 @@
-"""How many threads a call uses: oneDNN's OpenMP runtime, NumPy's BLAS and this package's own."""
+"""How many threads a call uses, and how long idle threads of other libraries spin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from onednn_py import config
 from onednn_py.backends.onednn import apply_threads, library, reset_threads
-from onednn_py.config import checked_threads, set_threads, use_threads
+from onednn_py.config import IdleThreads, checked_threads, set_threads, use_threads
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system import blas_threads as blas
-from onednn_py.system import parallel
+from onednn_py.system import idle_threads, parallel
 
-__all__ = ["get_num_threads", "num_threads", "set_num_threads"]
+__all__ = ["get_num_threads", "num_threads", "set_idle_threads", "set_num_threads"]
 
 
 def get_num_threads() -> int:
@@ -83,3 +84,30 @@ def num_threads(number: int) -> Iterator[None]:
             yield
     finally:
         reset_threads()
+
+
+def set_idle_threads(choice: IdleThreads) -> None:
+    """Say what is done with idle threads of other libraries that spin, in this process.
+
+    Idle workers of NumPy's BLAS keep the cores that oneDNN's threads need, for some 20 ms after
+    each product. By default they are told to sleep earlier, at the first call on several threads
+    at which that is safe. ``info()["idle_threads"]`` tells what was done.
+
+    Parameters
+    ----------
+    choice : {"shorten", "leave"}
+        ``"leave"`` changes nothing from now on, and undoes nothing. It takes precedence over the
+        environment variable ``ONEDNN_PY_IDLE_THREADS``.
+
+    Raises
+    ------
+    AttributeValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> import onednn_py
+    >>> onednn_py.set_idle_threads("leave")  # doctest: +SKIP
+    """
+    config.set_idle_threads(choice)
+    idle_threads.reconsider()

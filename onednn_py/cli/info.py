@@ -10,6 +10,9 @@ import onednn_py
 
 __all__ = ["add_parser", "run"]
 
+# Facts that are printed below the table of the others.
+_APART = ("idle_threads", "rejected", "error")
+
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
@@ -24,10 +27,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(facts, indent=2))
         return 0
-    shown = {name: value for name, value in facts.items() if name not in ("rejected", "error")}
+    shown = {name: value for name, value in facts.items() if name not in _APART}
     width = max(map(len, shown))
     for name, value in shown.items():
         print(f"{name:{width}}  {_text(value)}")
+    for row in facts["idle_threads"]:
+        print("idle threads of {library} ({threads}), {path}: {state}".format(**row))
     for rejection in facts["rejected"]:
         print(f"rejected  {rejection['path']} ({rejection['source']}): {rejection['reason']}")
     if facts["error"]:

@@ -9,7 +9,7 @@ too.
 from .autotune import DEFAULT_BUDGET, Measured
 from .backend import OneDNNBackend, machine_here, recall
 from .binding.library import Library, library, rejections
-from .binding.runtime import apply_threads, reset_threads
+from .binding.runtime import apply_threads, openmp_path, reset_threads
 from .selection.capabilities import GRAPH_FUNCTION, support
 from .selection.defects import DEFECTS
 
@@ -23,6 +23,7 @@ __all__ = [
     "apply_threads",
     "library",
     "machine_here",
+    "openmp_path",
     "recall",
     "rejections",
     "reset_threads",

@@ -9,10 +9,11 @@ from onednn_py.backends.base import Backend, BiasPlan, Plan, sequence
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
+from onednn_py.system import idle_threads
 
 from .autotune import DEFAULT_BUDGET, Measured, measure
 from .binding.library import Library, library
-from .binding.runtime import apply_threads, current_engine, generation
+from .binding.runtime import apply_threads, current_engine, generation, openmp_path
 from .execution.plan import OneDNNPlan, build_plan
 from .selection.candidate import share_tensors
 from .selection.choice import Choice
@@ -42,7 +43,10 @@ class OneDNNBackend:
 
     def prepare(self) -> Hashable:
         """See `Backend.prepare`; the state is the threads, the forks and the wisdom."""
-        return apply_threads(library()), generation(), store.revision()
+        threads = apply_threads(library())
+        if idle_threads.pending and threads > 1:
+            idle_threads.shorten(openmp_path())
+        return threads, generation(), store.revision()
 
     def supports(self, problem: Problem) -> str | None:
         """See `Backend.supports`."""
@@ -50,6 +54,7 @@ class OneDNNBackend:
 
     def plan(self, sub_problems: tuple[SubProblem, ...], effort: str) -> Plan:
         """See `Backend.plan`; both gradients share the tensors that they read, where they can."""
+        idle_threads.consider()
         plans = [
             BiasPlan() if sub_problem.only_bias else self._plan_one(sub_problem.problem, effort)
             for sub_problem in sub_problems

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from onednn_py.config import explicit_library
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system.forks import in_forked_child
+from onednn_py.system.idle_threads import short_openmp_spin
 
 from .declarations import ffi, text_of
 from .search import Candidate, candidates
@@ -172,7 +173,8 @@ def _dlopen(path: str) -> Any:
     if sys.platform == "win32" and os.path.dirname(path):
         with os.add_dll_directory(os.path.dirname(os.path.abspath(path))):
             return ffi().dlopen(path)
-    return ffi().dlopen(path)
+    with short_openmp_spin():
+        return ffi().dlopen(path)
 
 
 def _unopened(path: str, message: str) -> str:

@@ -52,9 +52,12 @@ class OpenMP:
     ----------
     functions
         A ctypes or cffi library with OpenMP's functions.
+    path : str, optional
+        The runtime's file, if it is known.
     """
 
-    def __init__(self, functions: Any) -> None:
+    def __init__(self, functions: Any, path: str | None = None) -> None:
+        self.path = path
         self._get = functions.omp_get_max_threads
         self._set = functions.omp_set_num_threads
         if isinstance(functions, ctypes.CDLL):
@@ -124,13 +127,14 @@ def find_openmp(opened: Library) -> OpenMP | None:
         address = _address(functions)
     except AttributeError:
         # Windows finds functions in a library itself only, not in what it is linked to.
-        return OpenMP(controllers[0].dynlib) if len(controllers) == 1 else None
+        first = controllers[0] if len(controllers) == 1 else None
+        return OpenMP(first.dynlib, first.filepath) if first else None
     preferred = _global_functions()
     if preferred is not None and _address(preferred) != address:
         functions, address = preferred, _address(preferred)
     for controller in controllers:
         if _address(controller.dynlib) == address:
-            return OpenMP(controller.dynlib)
+            return OpenMP(controller.dynlib, controller.filepath)
     # threadpoolctl does not know this runtime by its file's name.
     return OpenMP(functions)
 

@@ -17,7 +17,7 @@ from .engine import Engine
 from .library import Library, library
 from .openmp import OpenMP, find_openmp
 
-__all__ = ["apply_threads", "current_engine", "generation", "reset_threads"]
+__all__ = ["apply_threads", "current_engine", "generation", "openmp_path", "reset_threads"]
 
 
 _lock = threading.Lock()
@@ -61,6 +61,11 @@ def apply_threads(opened: Library) -> int:
     if _openmp is not None:
         return _openmp.apply(1 if _generation else wanted_threads())
     return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
+
+
+def openmp_path() -> str | None:
+    """Return the file of the OpenMP runtime that libdnnl is bound to, None if it is not known."""
+    return None if _openmp is None else _openmp.path
 
 
 def reset_threads() -> None:
