@@ -82,10 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         require("matplotlib", "matplotlib", "demo")
     digits = training.load_digits()
     network = Network(DTYPES[arguments.dtype], arguments.seed)
-    # A call takes a tenth of a millisecond, too little to share among threads; where two thread
-    # pools or other programs compete for the cores, threads make it many times slower.
     backend: Any = backend_setting.current(arguments.backend)
-    with onednn_py.num_threads(1), onednn_py.use_backend(backend):
+    with onednn_py.use_backend(backend):
         implementations = training.implementations(network)
         epochs = _train(network, digits, arguments, screen)
         seconds_per_epoch = None
@@ -146,10 +144,7 @@ def _report(result: Mapping[str, Any]) -> Iterator[str]:
         yield "oneDNN {version} for {cpu_isa}, {library}".format(**result)
     if result["seconds_per_epoch"] is not None:
         numpy, onednn = result["seconds_per_epoch"].values()
-        yield (
-            f"one epoch on one thread: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, "
-            f"ratio {numpy / onednn:.1f}"
-        )
+        yield (f"one epoch: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, ratio {numpy / onednn:.1f}")
     yield _verdict(result)
 
 
