@@ -10,15 +10,17 @@ Prints a table in Markdown, in milliseconds.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import checkout  # noqa: F401
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="NAME"
     )
     parser.add_argument("--cases", default="", help="only those whose names contain this")
+    parser.add_argument(
+        "--busy", action="store_true", help="beside a process that keeps one core busy"
+    )
     parser.add_argument("--json", action="store_true", help="print the times of every round")
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     parsed = parser.parse_args(arguments)
@@ -65,14 +70,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(measure(parsed.cases, parsed.seconds)))
         return 0
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in parsed.settings}
-    for _ in range(parsed.rounds):
-        for name, found in rounds.items():
-            found.append(_in_fresh_process(SETTINGS[name], parsed))
+    with _busy_process() if parsed.busy else contextlib.nullcontext():
+        for _ in range(parsed.rounds):
+            for name, found in rounds.items():
+                found.append(_in_fresh_process(SETTINGS[name], parsed))
     if parsed.json:
         print(json.dumps(rounds, indent=1))
     else:
         print(table(rounds))
     return 0
+
+
+@contextlib.contextmanager
+def _busy_process() -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def _in_fresh_process(variables: Mapping[str, str], parsed: argparse.Namespace) -> dict[str, float]:

@@ -29,10 +29,10 @@ __all__ = ["State", "consider", "reconsider", "short_openmp_spin", "shorten", "s
 _log = logging.getLogger("onednn_py")
 
 # How often a thread of GNU OpenMP looks for work before it sleeps, where the user has set nothing.
-# Its own 300,000 looks take up to 17 ms, in which BLAS lacks a core. With 3,000, a loop of small
-# convolutions takes 1.3 times as long, because its threads sleep between two calls. With 30,000 a
-# loop with products takes twice as long as with 10,000 where another process keeps a core busy.
-OPENMP_SPINS = 20_000
+# Its own 300,000 looks take up to 17 ms, in which BLAS lacks a core: a loop with products takes 1.4
+# times as long as with 30,000. With 10,000 threads sleep between the convolutions of a network,
+# which takes 1.1 times as long, and with 3,000 between two calls in a loop of small ones (1.3).
+OPENMP_SPINS = 30_000
 _OPENMP_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 # Modules that bring a BLAS of their own.

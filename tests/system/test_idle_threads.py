@@ -250,7 +250,7 @@ np.testing.assert_allclose(scipy.linalg.inv(factor) @ factor, np.eye(200))
 @pytest.mark.parametrize(
     ("variable", "value", "state"),
     [
-        ("", "", "sleep after 20000 looks for work"),
+        ("", "", "sleep after 30000 looks for work"),
         ("GOMP_SPINCOUNT", "77", "as they were: GOMP_SPINCOUNT is set"),
         ("OMP_WAIT_POLICY", "active", "as they were: OMP_WAIT_POLICY is set"),
         ("ONEDNN_PY_IDLE_THREADS", "leave", "as they were: by the setting idle_threads"),
