@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -90,6 +89,8 @@ class CallSpec:
         The operations that the call is made of.
     is_joint : bool
         Whether `Gradients` are returned.
+    returned : callable
+        What makes the function's value of the results: one, a tuple, or `Gradients`.
     """
 
     operation: str
@@ -98,6 +99,11 @@ class CallSpec:
     results: dict[str, TensorView]
     recipes: tuple[_NamedRecipe, ...]
     is_joint: bool = False
+    returned: Callable[[Sequence[Array]], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        single = itemgetter(0) if len(self.results) == 1 else tuple
+        object.__setattr__(self, "returned", self._gradients if self.is_joint else single)
 
     def sub_problems(
         self, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str = "strict"
@@ -140,13 +146,6 @@ class CallSpec:
                 )
             return list(out)
         return [out] + [None] * (len(labels) - 1)
-
-    @cached_property
-    def returned(self) -> Callable[[Sequence[Array]], Any]:
-        """What makes the function's value of the results: one, a tuple, or `Gradients`."""
-        if self.is_joint:
-            return self._gradients
-        return itemgetter(0) if len(self.results) == 1 else tuple
 
     def _gradients(self, results: Sequence[Array]) -> Gradients:
         found = iter(results)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 
 __all__ = ["ROLES", "Direction", "Problem", "TensorLayout"]
@@ -127,12 +126,13 @@ class Problem:
     fpmath_mode: str = "strict"
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        # Plans are looked up by the whole value; hashing a dozen tuples once is enough.
-        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+        # Plans are looked up by the whole value; hashing a dozen tuples once is enough. A
+        # functools.cached_property of Python 3.11 and older would take a lock.
+        kept: int | None = self.__dict__.get("_hash")
+        if kept is None:
+            kept = hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+            self.__dict__["_hash"] = kept
+        return kept
 
     @property
     def groups(self) -> int:

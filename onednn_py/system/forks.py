@@ -1,11 +1,20 @@
-"""What a forked child must make new: locks that a thread of its parent may have held."""
+"""Forked children: which locks they make new, and when a fork has to wait."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable
 
-__all__ = ["in_forked_child"]
+__all__ = ["forks_wait", "in_forked_child"]
+
+# Seconds that a fork waits at the most: a primitive may take a minute to build, and a program that
+# forks then has to go on.
+LONGEST_WAIT = 5.0
+
+# Seconds between two looks.
+PAUSE = 1e-4
 
 
 def in_forked_child(reset: Callable[[], None]) -> Callable[[], None]:
@@ -16,3 +25,52 @@ def in_forked_child(reset: Callable[[], None]) -> Callable[[], None]:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
     return reset
+
+
+class _ForksWait:
+    """Sections of code during which other threads cannot fork.
+
+    A lock inside a C library that is held at the fork stays held in the child for ever, and
+    nothing can release it there. The forking thread's own sections do not count, since that
+    thread goes on in the child.
+    """
+
+    def __init__(self) -> None:
+        self._inside: dict[int, int] = {}
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before, after_in_parent=self._after, after_in_child=self._renew
+            )
+
+    def __enter__(self) -> None:
+        thread = threading.get_ident()
+        if thread in self._inside:
+            self._inside[thread] += 1
+            return
+        with self._forking:
+            self._inside[thread] = 1
+
+    def __exit__(self, *error: object) -> None:
+        thread = threading.get_ident()
+        self._inside[thread] -= 1
+        if not self._inside[thread]:
+            del self._inside[thread]
+
+    def _renew(self) -> None:
+        # Reentrant: a signal handler may fork while its thread takes the lock.
+        self._forking = threading.RLock()
+        thread = threading.get_ident()
+        self._inside = {thread: self._inside[thread]} if thread in self._inside else {}
+
+    def _before(self) -> None:
+        self._forking.acquire()
+        own, latest = {threading.get_ident()}, time.monotonic() + LONGEST_WAIT
+        while self._inside.keys() - own and time.monotonic() < latest:
+            time.sleep(PAUSE)
+
+    def _after(self) -> None:
+        self._forking.release()
+
+
+forks_wait = _ForksWait()

@@ -14,6 +14,7 @@ import pytest
 import onednn_py
 from tests.support.cases import CURATED, OPERATIONS, case
 from tests.support.forks import needs_fork
+from tests.support.paths import ROOT
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
 
 NAMES = ["2d", "2d_blocked_channels", "2d_strided_dilated", "2d_depthwise", "3d_groups"]
@@ -140,37 +141,25 @@ def test_a_forked_child_computes(grandchild: bool, backend: str) -> None:
         assert "child computed on 1\n" in done.stdout
 
 
+def good_children(forks: int, backend: str, seconds: float) -> str:
+    """Return how many children computed, of those that are forked while other threads compute."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.fork_load", str(forks), backend],
+        capture_output=True, text=True, timeout=seconds, cwd=ROOT,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
 @needs_fork
 def test_a_child_forked_while_other_threads_compute(backend: str) -> None:
     """The child must not wait for locks held by threads that it does not have."""
-    code = f"""
-import os, threading
-import numpy as np, onednn_py
-stop = threading.Event()
-def work(seed):
-    rng = np.random.default_rng(seed)
-    while not stop.is_set():
-        size = int(rng.integers(5, 60))
-        onednn_py.convolution(np.ones((1, size, 2), np.float32), np.ones((3, 2, 4), np.float32),
-                              backend={backend!r})
-threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-[thread.start() for thread in threads]
-for _ in range(20):
-    pid = os.fork()
-    if pid == 0:
-        x = onednn_py.convolution(np.ones((1, 9, 2), np.float32), np.ones((3, 2, 4), np.float32),
-                                  backend={backend!r})
-        os._exit(0 if (x == 6).all() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-stop.set()
-[thread.join() for thread in threads]
-print("done")
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.stdout == "done\n", done.stdout + done.stderr
+    assert good_children(50, backend, 120) == "50\n"
+
+
+@needs_fork
+@pytest.mark.slow
+def test_many_children_forked_while_other_threads_compute(backend: str) -> None:
+    assert good_children(5000, backend, 1200) == "5000\n"
 
 
 def _gradient_sum(seed: int) -> float:

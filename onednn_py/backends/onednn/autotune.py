@@ -22,7 +22,7 @@ import numpy.typing as npt
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem, TensorLayout
-from onednn_py.system.forks import in_forked_child
+from onednn_py.system.forks import forks_wait, in_forked_child
 from onednn_py.system.memory_pool import ALIGNMENT, pool
 
 from .binding.engine import Engine
@@ -232,7 +232,8 @@ def _result_names(problem: Problem) -> list[str]:
 
 def integer_tensors(problem: Problem) -> dict[str, Array]:
     """Arrays of the problem's layouts, by role, filled with small integers."""
-    rng = np.random.default_rng(0)
+    with forks_wait:  # NumPy imports its random numbers now
+        rng = np.random.default_rng(0)
     tensors = {}
     for role in ("src", "weights", "dst", "bias"):
         layout: TensorLayout | None = getattr(problem, role)

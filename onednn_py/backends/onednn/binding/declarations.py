@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
 from pathlib import Path
 from typing import Any
 
 import cffi
 
-__all__ = ["AREAS", "declarations_folder", "ffi", "text_of"]
+from onednn_py.system.forks import forks_wait, in_forked_child
+
+__all__ = ["AREAS", "c_type", "declarations_folder", "ffi", "text_of"]
 
 # In the order of their dependence: an area uses the declarations of earlier areas.
 AREAS = (
@@ -21,6 +24,29 @@ AREAS = (
     "deconvolution",
     "reorder",
     "openmp",
+)
+
+# The types that are named at run time. cffi parses a name under a lock, which a forked child could
+# find held for ever, so all are parsed with the declarations.
+_NAMED_TYPES = (
+    *(
+        f"dnnl_{kind}_t *"
+        for kind in (
+            *("engine", "stream", "memory_desc", "memory"),
+            *("primitive_desc", "primitive", "primitive_attr", "post_ops"),
+        )
+    ),
+    "dnnl_status_t",
+    "dnnl_cpu_isa_t",
+    "dnnl_dims_t",
+    "const dnnl_dims_t **",
+    "dnnl_exec_arg_t[]",
+    "const char **",
+    "char *",
+    "int *",
+    "uintptr_t",
+    "int (*)(void)",
+    "void (*)(int)",
 )
 
 
@@ -39,11 +65,29 @@ def text_of(pointer: Any) -> str:
     return content if isinstance(content, str) else content.decode()
 
 
-@functools.cache
 def ffi() -> cffi.FFI:
     """Return the FFI with all areas declared; parsing happens at the first call."""
-    declared = cffi.FFI()
-    folder = declarations_folder()
-    for area in AREAS:
-        declared.cdef((folder / f"{area}.h").read_text(encoding="utf-8"))
-    return declared
+    return _declared()[0]
+
+
+def c_type(name: str) -> Any:
+    """Return a C type, one of those that are parsed with the declarations."""
+    return _declared()[1][name]
+
+
+@functools.cache
+def _declared() -> tuple[cffi.FFI, dict[str, Any]]:
+    with forks_wait:
+        declared = cffi.FFI()
+        folder = declarations_folder()
+        for area in AREAS:
+            declared.cdef((folder / f"{area}.h").read_text(encoding="utf-8"))
+        return declared, {name: declared.typeof(name) for name in _NAMED_TYPES}
+
+
+@in_forked_child
+def _reset() -> None:
+    if _declared.cache_info().currsize:
+        declared: Any = ffi()
+        if hasattr(declared, "_lock"):  # no public name of cffi's
+            declared._lock = threading.Lock()

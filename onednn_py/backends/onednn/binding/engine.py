@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py.errors import OneDNNError, OneDNNMemoryError
+from onednn_py.system.forks import forks_wait
 
-from .declarations import ffi, text_of
+from .declarations import c_type, ffi, text_of
 from .library import Library
 from .openmp import find_openmp
 
@@ -23,6 +24,10 @@ __all__ = ["Engine", "Handle"]
 
 # A cffi pointer that destroys what it points to when it is collected.
 Handle = Any
+
+# Kinds of objects whose creation takes locks of oneDNN's own: that of its cache of primitives, and
+# that under which generated code is announced to profilers.
+_CREATED_UNDER_LOCKS = frozenset(("engine", "primitive_desc", "primitive"))
 
 # Types that have a buffer, which bfloat16 has not.
 _BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -43,17 +48,12 @@ class Engine:
         self.openmp = find_openmp(library) if library.uses_openmp else None
         self._statuses = {
             value: name.removeprefix("dnnl_")
-            for value, name in self._ffi.typeof("dnnl_status_t").elements.items()
+            for value, name in c_type("dnnl_status_t").elements.items()
         }
-        self.handle = self._create(
-            "dnnl_engine_t *", "dnnl_engine_create", self._lib.dnnl_cpu, 0, destroy="engine"
-        )
+        self._destructors: dict[str, Callable[[Any], None]] = {}
+        self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
+        self._destructors.clear()  # those of other objects keep the engine, too
         self._attributes = {"strict": self._attributes_of("strict")}
-        # oneDNN's own cache confuses layouts that differ in an axis of one element, and returns
-        # the wrong primitive (docs/native.md). The plan cache does its work.
-        self.check(
-            "dnnl_set_primitive_cache_capacity", self._lib.dnnl_set_primitive_cache_capacity(0)
-        )
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
         """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""
@@ -66,47 +66,51 @@ class Engine:
             exception = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
             raise exception(function, name, detail)
 
-    def _create(self, c_type: str, function: str, *arguments: Any, destroy: str) -> Handle:
-        """Call a function that creates an object of a C type into its first argument."""
-        pointer = self._ffi.new(c_type)
-        self.check(function, getattr(self._lib, function)(pointer, *arguments))
-        keep = getattr(self, "handle", None)
-        return self._ffi.gc(pointer[0], _destructor(self._lib, f"dnnl_{destroy}_destroy", keep))
+    def _create(self, kind: str, function: str, *arguments: Any) -> Handle:
+        """Call a function that creates an object of a kind into its first argument."""
+        pointer = self._ffi.new(c_type(f"dnnl_{kind}_t *"))
+        create = getattr(self._lib, function)
+        if kind in _CREATED_UNDER_LOCKS:
+            with forks_wait:
+                status = create(pointer, *arguments)
+        else:
+            status = create(pointer, *arguments)
+        self.check(function, status)
+        destructor = self._destructors.get(kind)
+        if destructor is None:
+            keep = getattr(self, "handle", None)
+            destructor = _destructor(self._lib, f"dnnl_{kind}_destroy", keep)
+            self._destructors[kind] = destructor
+        return self._ffi.gc(pointer[0], destructor)
 
     def stream(self) -> Handle:
         flags = self._lib.dnnl_stream_default_flags
-        return self._create(
-            "dnnl_stream_t *", "dnnl_stream_create", self.handle, flags, destroy="stream"
-        )
+        return self._create("stream", "dnnl_stream_create", self.handle, flags)
 
     def strided_desc(self, shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Handle:
         """Memory descriptor of a plain layout given by strides in elements."""
         return self._create(
-            "dnnl_memory_desc_t *",
+            "memory_desc",
             "dnnl_memory_desc_create_with_strides",
             len(shape),
             self._dims(shape),
             self._dtype(dtype),
             self._dims(strides),
-            destroy="memory_desc",
         )
 
     def any_desc(self, shape: Sequence[int], dtype: str) -> Handle:
         """Memory descriptor whose layout the implementation chooses."""
         return self._create(
-            "dnnl_memory_desc_t *",
+            "memory_desc",
             "dnnl_memory_desc_create_with_tag",
             len(shape),
             self._dims(shape),
             self._dtype(dtype),
             self._lib.dnnl_format_tag_any,
-            destroy="memory_desc",
         )
 
     def _attributes_of(self, fpmath_mode: str) -> Handle:
-        attributes = self._create(
-            "dnnl_primitive_attr_t *", "dnnl_primitive_attr_create", destroy="primitive_attr"
-        )
+        attributes = self._create("primitive_attr", "dnnl_primitive_attr_create")
         # The library's own scratchpad ties a primitive to the thread that created it.
         self.check(
             "dnnl_primitive_attr_set_scratchpad_mode",
@@ -159,7 +163,7 @@ class Engine:
         """
         kinds = (self._lib.dnnl_forward_training,) if direction == "forward" else ()
         return self._create(
-            "dnnl_primitive_desc_t *",
+            "primitive_desc",
             f"dnnl_{family}_{direction}_primitive_desc_create",
             self.handle,
             *kinds,
@@ -168,26 +172,24 @@ class Engine:
             *(self._dims(numbers) for numbers in geometry),
             *(() if direction == "forward" else (hint,)),
             self.attributes(fpmath_mode),
-            destroy="primitive_desc",
         )
 
     def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:
         """Primitive descriptor of a reorder, which may add to the target's content."""
         return self._create(
-            "dnnl_primitive_desc_t *",
+            "primitive_desc",
             "dnnl_reorder_primitive_desc_create",
             source,
             self.handle,
             target,
             self.handle,
             self._adding() if adds else self.attributes("strict"),
-            destroy="primitive_desc",
         )
 
     def _adding(self) -> Handle:
         if "adding" not in self._attributes:
             attributes = self._attributes_of("strict")
-            post_ops = self._create("dnnl_post_ops_t *", "dnnl_post_ops_create", destroy="post_ops")
+            post_ops = self._create("post_ops", "dnnl_post_ops_create")
             self.check(
                 "dnnl_post_ops_append_sum",
                 self._lib.dnnl_post_ops_append_sum(
@@ -203,7 +205,8 @@ class Engine:
 
     def next_implementation(self, primitive_desc: Handle) -> bool:
         """Move the descriptor to its next implementation; False if there is none."""
-        status = self._lib.dnnl_primitive_desc_next_impl(primitive_desc)
+        with forks_wait:
+            status = self._lib.dnnl_primitive_desc_next_impl(primitive_desc)
         if status == self._lib.dnnl_last_impl_reached:
             return False
         self.check("dnnl_primitive_desc_next_impl", status)
@@ -211,7 +214,7 @@ class Engine:
 
     def implementation(self, primitive_desc: Handle) -> str:
         """Name of the descriptor's implementation, as oneDNN's verbose mode prints it."""
-        text = self._ffi.new("const char **")
+        text = self._ffi.new(c_type("const char **"))
         self.check(
             "dnnl_primitive_desc_query",
             self._lib.dnnl_primitive_desc_query(
@@ -230,9 +233,7 @@ class Engine:
 
     def clone_desc(self, desc: Handle) -> Handle:
         """Copy of a memory descriptor that outlives the primitive descriptor behind ``desc``."""
-        return self._create(
-            "dnnl_memory_desc_t *", "dnnl_memory_desc_clone", desc, destroy="memory_desc"
-        )
+        return self._create("memory_desc", "dnnl_memory_desc_clone", desc)
 
     def equal(self, left: Handle, right: Handle) -> bool:
         return bool(self._lib.dnnl_memory_desc_equal(left, right))
@@ -241,19 +242,16 @@ class Engine:
         return int(self._lib.dnnl_memory_desc_get_size(desc)) if desc else 0
 
     def primitive(self, primitive_desc: Handle) -> Handle:
-        return self._create(
-            "dnnl_primitive_t *", "dnnl_primitive_create", primitive_desc, destroy="primitive"
-        )
+        return self._create("primitive", "dnnl_primitive_create", primitive_desc)
 
     def memory(self, desc: Handle) -> Handle:
         """Memory object without memory: the address is set before each execution."""
         return self._create(
-            "dnnl_memory_t *",
+            "memory",
             "dnnl_memory_create",
             desc,
             self.handle,
             self._ffi.NULL,
-            destroy="memory",
         )
 
     def argument(self, name: str) -> int:
@@ -262,7 +260,7 @@ class Engine:
 
     def execution_arguments(self, memories: Sequence[tuple[int, Handle]]) -> Any:
         """Return the C array of an execution's arguments, given by number and memory object."""
-        arguments = self._ffi.new("dnnl_exec_arg_t[]", len(memories))
+        arguments = self._ffi.new(c_type("dnnl_exec_arg_t[]"), len(memories))
         for slot, (number, memory) in zip(arguments, memories, strict=True):
             slot.arg = number
             slot.memory = memory
@@ -270,7 +268,7 @@ class Engine:
 
     def address(self, number: int) -> Any:
         """Return a pointer to an address, which does not own it."""
-        return self._ffi.cast("char *", number)
+        return self._ffi.cast(c_type("char *"), number)
 
     def pointers(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
         """Addresses of the arrays' first elements, as pointers that do not own them."""
@@ -294,8 +292,10 @@ class Engine:
 
         Axis a is the first; a capital stands for an axis that is blocked as well.
         """
-        dims, strides, blocks, indices = (self._ffi.new("const dnnl_dims_t **") for _ in range(4))
-        count = self._ffi.new("int *")
+        dims, strides, blocks, indices = (
+            self._ffi.new(c_type("const dnnl_dims_t **")) for _ in range(4)
+        )
+        count = self._ffi.new(c_type("int *"))
         for query, result in (
             ("dims", dims),
             ("strides", strides),
@@ -314,7 +314,7 @@ class Engine:
         return "".join(letters) + "".join(f"{size}{chr(ord('a') + axis)}" for size, axis in inner)
 
     def ndims(self, desc: Handle) -> int:
-        count = self._ffi.new("int *")
+        count = self._ffi.new(c_type("int *"))
         self.check(
             "dnnl_memory_desc_query",
             self._lib.dnnl_memory_desc_query(desc, self._lib.dnnl_query_ndims_s32, count),
@@ -322,7 +322,7 @@ class Engine:
         return int(count[0])
 
     def _dims(self, numbers: Sequence[int]) -> Any:
-        return self._ffi.new("dnnl_dims_t", list(numbers))
+        return self._ffi.new(c_type("dnnl_dims_t"), list(numbers))
 
     def _dtype(self, dtype: str) -> int:
         return int(getattr(self._lib, f"dnnl_{dtype}"))

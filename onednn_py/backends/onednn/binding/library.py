@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from onednn_py.config import explicit_library
 from onednn_py.errors import LibraryNotFoundError
-from onednn_py.system.forks import in_forked_child
+from onednn_py.system.forks import forks_wait, in_forked_child
 from onednn_py.system.idle_threads import short_openmp_spin
 
-from .declarations import ffi, text_of
+from .declarations import c_type, ffi, text_of
 from .search import Candidate, candidates
 
 __all__ = ["Library", "Rejection", "library", "rejections"]
@@ -75,7 +75,7 @@ class Library:
     def cpu_isa(self) -> str:
         """Name of the instruction set that oneDNN dispatches to on this CPU."""
         value = self.lib.dnnl_get_effective_cpu_isa()
-        names: dict[int, str] = ffi().typeof("dnnl_cpu_isa_t").elements
+        names: dict[int, str] = c_type("dnnl_cpu_isa_t").elements
         return names.get(value, hex(value)).removeprefix("dnnl_cpu_isa_")
 
     @property
@@ -110,7 +110,7 @@ def library() -> Library:
     global _found, _failure
     if _found is not None:
         return _found
-    with _lock:
+    with forks_wait, _lock:
         if _found is not None:
             return _found
         explicit = explicit_library()
@@ -166,7 +166,11 @@ def _open(candidate: Candidate) -> Library | str:
         return "has no function dnnl_version: not a oneDNN library"
     if opened.version[0] != 3:
         return f"is version {opened.version_text}, another API; expected version 3"
-    return _engine_trouble(opened) or opened
+    trouble = _engine_trouble(opened)
+    if trouble is None:
+        for name in dir(lib):
+            hasattr(lib, name)  # cffi looks a function up once, under its lock
+    return trouble or opened
 
 
 def _dlopen(path: str) -> Any:
@@ -200,12 +204,17 @@ def _engine_trouble(opened: Library) -> str | None:
     if not lib.dnnl_engine_get_count(lib.dnnl_cpu):
         reason = "has no CPU engine"
     else:
-        engine = ffi().new("dnnl_engine_t *")
+        engine = ffi().new(c_type("dnnl_engine_t *"))
         status = lib.dnnl_engine_create(engine, lib.dnnl_cpu, 0)
         if status != lib.dnnl_success:
             reason = f"cannot create a CPU engine (status {status})"
         else:
             lib.dnnl_engine_destroy(engine[0])
+            # oneDNN's own cache confuses layouts that differ in an axis of one element, and returns
+            # the wrong primitive (docs/native.md). The plan cache does its work.
+            status = lib.dnnl_set_primitive_cache_capacity(0)
+            if status != lib.dnnl_success:
+                reason = f"cannot switch its cache of primitives off (status {status})"
     if reason and opened.runtime == "SYCL":
         reason += (
             " (a SYCL build finds the CPU only with an OpenCL driver for it: set"

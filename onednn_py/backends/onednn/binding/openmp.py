@@ -8,6 +8,7 @@ the thread calls, and the number that it had before is put back when the setting
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from typing import Any
 import threadpoolctl
 
 from onednn_py.system import parallel
+from onednn_py.system.forks import forks_wait
 
-from .declarations import ffi
+from .declarations import c_type, ffi
 from .library import Library
 
 __all__ = ["OpenMP", "find_openmp"]
@@ -63,8 +65,8 @@ class OpenMP:
         if isinstance(functions, ctypes.CDLL):
             # Through cffi: ctypes takes twice as long for a call.
             cast = ffi().cast
-            self._get = cast("int (*)(void)", _address(functions))
-            self._set = cast("void (*)(int)", _address(functions, "omp_set_num_threads"))
+            self._get = cast(c_type("int (*)(void)"), _address(functions))
+            self._set = cast(c_type("void (*)(int)"), _address(functions, "omp_set_num_threads"))
         self.set_now: Callable[[int], None] = self._set
 
     def number(self) -> int:
@@ -119,8 +121,14 @@ class OpenMP:
         return number
 
 
+@functools.cache
 def find_openmp(opened: Library) -> OpenMP | None:
     """Return the OpenMP runtime that a library is bound to, None if that cannot be found out."""
+    with forks_wait:  # the loader has locks of its own
+        return _find_openmp(opened)
+
+
+def _find_openmp(opened: Library) -> OpenMP | None:
     controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
     try:
         functions: Any = opened.lib
@@ -156,4 +164,4 @@ def _global_functions() -> ctypes.CDLL | None:
 def _address(functions: Any, name: str = "omp_get_max_threads") -> int:
     if isinstance(functions, ctypes.CDLL):
         return ctypes.cast(getattr(functions, name), ctypes.c_void_p).value or 0
-    return int(ffi().cast("uintptr_t", ffi().addressof(functions, name)))
+    return int(ffi().cast(c_type("uintptr_t"), ffi().addressof(functions, name)))

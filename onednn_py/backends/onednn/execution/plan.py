@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -77,6 +76,7 @@ class OneDNNPlan(Plan):
         self.layouts = lowering.layouts
         self.scratchpad_bytes = lowering.scratchpad_bytes
         self.engine = engine
+        self._whole: OneDNNPlan | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._completed = [
@@ -90,12 +90,13 @@ class OneDNNPlan(Plan):
     def choice(self) -> Choice:
         return self.candidates[0].choice
 
-    @cached_property
+    @property
     def whole(self) -> OneDNNPlan:
-        """The same in one chunk."""
-        return OneDNNPlan(
-            self.engine, *(candidate.whole or candidate for candidate in self.candidates)
-        )
+        """The same in one chunk; made once."""
+        if self._whole is None:
+            candidates = (candidate.whole or candidate for candidate in self.candidates)
+            self._whole = OneDNNPlan(self.engine, *candidates)
+        return self._whole
 
     def splits(self, operand: str) -> bool:
         """Whether chunks read or write parts of an operand of their own."""

@@ -6,11 +6,14 @@ import ctypes
 from collections.abc import Sequence
 
 import cffi
+import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.backends.onednn.binding.declarations import AREAS, declarations_folder
+from onednn_py.backends.onednn.binding.declarations import AREAS, declarations_folder, ffi
+from onednn_py.backends.onednn.binding.runtime import current_engine
 from tests.support import header_check
+from tests.support.forks import child_while_held, needs_fork
 from tests.support.header_check import DNNL_AREAS, DNNL_HEADER, OPENMP_AREA, OPENMP_HEADER
 
 NO_COMPILER = "no C compiler: neither CC nor cc is found"
@@ -138,3 +141,49 @@ def test_every_function_exists_in_the_library() -> None:
     functions = header_check.function_names(header_check.read_areas(AREAS))
     assert len(functions) > 20
     assert [name for name in functions if not hasattr(library, name)] == []
+
+
+def fresh_gradients(effort: str = "heuristic") -> bool:
+    """Plan and compute a problem in several types, and print its plan."""
+    onednn_py.cache_clear()
+    with onednn_py.use_effort(effort):
+        for dtype in (np.float32, np.float16):
+            src, weights = np.ones((1, 9, 2), dtype), np.ones((3, 2, 4), dtype)
+            dst = onednn_py.convolution(src, weights)
+            onednn_py.convolution_backward(src, weights, dst, wrt=("src", "weights", "bias"))
+            repr(onednn_py.plan(onednn_py.convolution, src, weights))
+    return bool((dst == 6).all())
+
+
+class _Refused:
+    """A lock that nobody may take."""
+
+    def acquire(self, *_: object) -> bool:
+        raise AssertionError("a call has taken cffi's lock")
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("effort", ["heuristic", "measure"])
+def test_once_the_library_is_open_cffi_takes_no_lock(
+    onednn: str, effort: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forked child could find it held for ever."""
+    current_engine()
+    assert hasattr(ffi(), "_lock")
+    monkeypatch.setattr(ffi(), "_lock", _Refused())
+    assert fresh_gradients(effort)
+
+
+@needs_fork
+def test_a_child_has_a_lock_of_cffi_of_its_own(onednn: str) -> None:
+    current_engine()
+
+    def parse() -> bool:
+        return ffi().typeof("short **") is not None and fresh_gradients()
+
+    assert child_while_held(ffi()._lock, parse) == 0  # type: ignore[attr-defined]

@@ -1,0 +1,100 @@
+"""A program that forks again and again while its other threads call the package.
+
+Run with the number of forks and the backend's name; it prints the number of good children. A child
+that does not end in 20 seconds prints where it stands, and fails.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import os
+import random
+import sys
+import threading
+import warnings
+
+import ml_dtypes
+import numpy as np
+
+import onednn_py
+
+# Seconds until a child is taken to hang.
+PATIENCE = 20.0
+
+TYPES = (np.float32, np.float32, ml_dtypes.bfloat16, np.float16)
+
+
+def call(rng: random.Random, backend: str) -> bool:
+    """Compute something of a random kind and a random size, and tell whether it is right."""
+    # Each sum is exact in every type: at most 256 ones.
+    size, channels, dtype = rng.randint(3, 16), rng.choice((1, 2, 16)), rng.choice(TYPES)
+    src = np.ones((1, size + 2, size + 1, channels), dtype)
+    weights = np.ones((3, 2, channels, 4), dtype)
+    dst = np.ones((1, size, size, 4), dtype)
+    kind = rng.randrange(4)
+    if kind == 0:
+        found = onednn_py.convolution(src, weights, backend=backend)
+        return bool((found == 6 * channels).all())
+    if kind == 1:
+        found = onednn_py.plan(
+            onednn_py.conv_transpose_backward_data, src, weights, backend=backend
+        )(src, weights)
+        return bool((found == 6 * channels).all())
+    if kind == 2:
+        with onednn_py.num_threads(2):
+            found = onednn_py.convolution_backward_data(dst, weights, backend=backend)
+        return bool(found[0, 2 : size - 1, 1 : size - 1].min(initial=24) == 24)
+    gradients = onednn_py.convolution_backward(
+        src, weights, dst, wrt=("src", "weights", "bias"), backend=backend
+    )
+    return bool((np.asarray(gradients.diff_weights) == np.asarray(size * size, dtype)).all())
+
+
+def work(stop: threading.Event, seed: int, backend: str) -> None:
+    rng = random.Random(seed)
+    while not stop.is_set():
+        if not call(rng, backend):
+            raise AssertionError("a wrong result in the parent")
+
+
+def child(number: int, backend: str) -> None:
+    """Compute in a forked child, and end it."""
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    is_right = False
+    try:
+        rng = random.Random(-number)
+        is_right = call(rng, backend) and call(rng, backend)
+    finally:
+        os._exit(0 if is_right else 1)
+
+
+def main(forks: int, backend: str) -> None:
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+    sys.setswitchinterval(1e-4)  # threads are interrupted at more places
+    stop, good = threading.Event(), 0
+    # The first call opens the library, while children are forked.
+    threads = [
+        threading.Thread(target=work, args=(stop, seed, backend), daemon=True) for seed in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in itertools.count(1):
+            pid = os.fork()
+            if pid == 0:
+                child(number, backend)
+            if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+                break
+            good = number
+            if good == forks:
+                break
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    print(good)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

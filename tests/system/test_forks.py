@@ -1,0 +1,78 @@
+"""Sections during which other threads cannot fork."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from onednn_py.system import forks
+from onednn_py.system.forks import forks_wait
+from tests.support.forks import needs_fork
+
+
+def exit_code(code: int = 0) -> int:
+    """Return the exit code of a child that ends at once."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(code if not forks_wait._inside else 99)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@needs_fork
+def test_a_fork_waits_for_other_threads() -> None:
+    inside, events = threading.Event(), []
+
+    def work() -> None:
+        with forks_wait, forks_wait:
+            inside.set()
+            time.sleep(0.2)
+            events.append("work")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    assert exit_code(7) == 7
+    events.append("fork")
+    thread.join()
+    assert events == ["work", "fork"]
+
+
+@needs_fork
+def test_a_fork_does_not_wait_for_its_own_thread() -> None:
+    begin = time.monotonic()
+    with forks_wait:
+        pid = os.fork()
+        if pid == 0:
+            with forks_wait:
+                os._exit(len(forks_wait._inside))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert not forks_wait._inside
+    assert exit_code() == 0
+    assert time.monotonic() - begin < forks.LONGEST_WAIT
+
+
+@needs_fork
+def test_a_fork_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "LONGEST_WAIT", 0.05)
+    inside, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with forks_wait:
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    assert exit_code() == 0
+    done.set()
+    thread.join()
+
+
+def test_an_error_ends_a_section() -> None:
+    with pytest.raises(ZeroDivisionError), forks_wait:
+        raise ZeroDivisionError
+    assert not forks_wait._inside
