@@ -210,9 +210,13 @@ class Problem:
 
     @property
     def layouts(self) -> dict[str, TensorLayout]:
-        """The tensors that the problem has, by role."""
-        found = {role: getattr(self, role) for role in ROLES}
-        return {role: layout for role, layout in found.items() if layout is not None}
+        """The tensors that the problem has, by role; not to be changed."""
+        kept: dict[str, TensorLayout] | None = self.__dict__.get("_layouts")
+        if kept is None:
+            found = {role: getattr(self, role) for role in ROLES}
+            kept = {role: layout for role, layout in found.items() if layout is not None}
+            self.__dict__["_layouts"] = kept
+        return kept
 
     @property
     def stepped_role(self) -> str:

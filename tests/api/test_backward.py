@@ -232,7 +232,7 @@ class TestTheBiasAlone:
         self, family: str, backend: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         planned = []
-        for module, name in ((onednn_backend, "build_plan"), (numpy_backend, "NumPyPlan")):
+        for module, name in ((onednn_backend, "decide"), (numpy_backend, "NumPyPlan")):
             build = getattr(module, name)
 
             def noted(*arguments: Any, build: Any = build) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from onednn_py.backends.base import Backend, BiasPlan, Plan, sequence
 from onednn_py.errors import LibraryNotFoundError
@@ -14,8 +15,8 @@ from onednn_py.system import idle_threads
 from .autotune import DEFAULT_BUDGET, Measured, measure
 from .binding.library import Library, library
 from .binding.runtime import apply_threads, current_engine, generation, openmp_path
-from .execution.plan import OneDNNPlan, build_plan
-from .selection.candidate import share_tensors
+from .execution.plan import OneDNNPlan, decide
+from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
 from .selection.limits import unsupported
 from .selection.select import is_possible
@@ -25,6 +26,13 @@ from .wisdom import Entry, Machine, store
 __all__ = ["OneDNNBackend", "machine_here", "recall"]
 
 _log = logging.getLogger("onednn_py")
+
+
+class _Decision(NamedTuple):
+    """How a problem is computed, and how long the candidates took if they were measured."""
+
+    candidate: Candidate
+    timings: Sequence[tuple[str, float]] = ()
 
 
 class OneDNNBackend:
@@ -55,11 +63,19 @@ class OneDNNBackend:
     def plan(self, sub_problems: tuple[SubProblem, ...], effort: str) -> Plan:
         """See `Backend.plan`; both gradients share the tensors that they read, where they can."""
         idle_threads.consider()
-        plans = [
-            BiasPlan() if sub_problem.only_bias else self._plan_one(sub_problem.problem, effort)
+        decided = [
+            None if sub_problem.only_bias else self._decide(sub_problem.problem, effort)
             for sub_problem in sub_problems
         ]
-        return _sharing_plan(sub_problems, plans) or sequence(sub_problems, plans)
+        shared = _sharing_plan(sub_problems, decided)
+        if shared is not None:
+            return shared
+        engine = current_engine()
+        plans = [
+            BiasPlan() if one is None else OneDNNPlan(engine, one.candidate, timings=one.timings)
+            for one in decided
+        ]
+        return sequence(sub_problems, plans)
 
     def measure(self, problem: Problem, budget: float = DEFAULT_BUDGET) -> Measured:
         """Measure the candidates of a problem; the fastest becomes wisdom.
@@ -86,24 +102,27 @@ class OneDNNBackend:
         store.remember(_machine(engine.library), problem.name, entry)
         return measured
 
-    def _plan_one(self, problem: Problem, effort: str) -> OneDNNPlan:
-        engine = current_engine()
+    def _decide(self, problem: Problem, effort: str) -> _Decision:
         known = recall(problem)
         if known is None and effort == "measure":
-            return self.measure(problem).plan
-        return build_plan(engine, problem, None if known is None else known[0])
+            plan = self.measure(problem).plan
+            return _Decision(plan.candidates[0], plan.timings)
+        return _Decision(decide(current_engine(), problem, None if known is None else known[0]))
 
 
-def _sharing_plan(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> OneDNNPlan | None:
+def _sharing_plan(
+    sub_problems: tuple[SubProblem, ...], decided: Sequence[_Decision | None]
+) -> OneDNNPlan | None:
     """Return a single plan of all problems of a call, None where each needs its own plan."""
     if not any(sub_problem.names for sub_problem in sub_problems):
         return None
     candidates, timings = [], []
-    for sub_problem, plan in zip(sub_problems, plans, strict=True):
-        if not isinstance(plan, OneDNNPlan):
+    for sub_problem, one in zip(sub_problems, decided, strict=True):
+        if one is None:
             return None
-        candidates.append(plan.candidates[0].named(dict(sub_problem.names)))
-        timings += [(f"{plan.problem.operation}: {name}", us) for name, us in plan.timings]
+        candidates.append(one.candidate.named(dict(sub_problem.names)))
+        operation = one.candidate.formulation.asked.operation
+        timings += [(f"{operation}: {name}", us) for name, us in one.timings]
     if not share_tensors(candidates):
         return None
     shared = OneDNNPlan(current_engine(), *candidates, timings=timings)

@@ -89,7 +89,7 @@ def no_implementation(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*_: object) -> None:
         raise onednn_py.OneDNNError("dnnl_primitive_desc_create", "unimplemented")
 
-    monkeypatch.setattr(backend, "build_plan", refuse)
+    monkeypatch.setattr(backend, "decide", refuse)
     onednn_py.cache_clear()
     yield
     onednn_py.cache_clear()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _cffi_backend
 import cffi
 
 from onednn_py.system.forks import forks_wait, in_forked_child
 
-__all__ = ["AREAS", "c_type", "declarations_folder", "ffi", "text_of"]
+__all__ = ["AREAS", "OBJECTS", "c_type", "declarations_folder", "ffi", "from_buffer", "text_of"]
 
 # In the order of their dependence: an area uses the declarations of earlier areas.
 AREAS = (
@@ -26,16 +28,16 @@ AREAS = (
     "openmp",
 )
 
+# Kinds of objects that are created and destroyed.
+OBJECTS = (
+    *("engine", "stream", "memory_desc", "memory"),
+    *("primitive_desc", "primitive", "primitive_attr", "post_ops"),
+)
+
 # The types that are named at run time. cffi parses a name under a lock, which a forked child could
 # find held for ever, so all are parsed with the declarations.
 _NAMED_TYPES = (
-    *(
-        f"dnnl_{kind}_t *"
-        for kind in (
-            *("engine", "stream", "memory_desc", "memory"),
-            *("primitive_desc", "primitive", "primitive_attr", "post_ops"),
-        )
-    ),
+    *(f"dnnl_{kind}_t *" for kind in OBJECTS),
     "dnnl_status_t",
     "dnnl_cpu_isa_t",
     "dnnl_dims_t",
@@ -48,6 +50,10 @@ _NAMED_TYPES = (
     "int (*)(void)",
     "void (*)(int)",
 )
+
+
+# That of cffi.FFI is a Python function around this one.
+from_buffer: Callable[[Any], Any] = _cffi_backend.FFI().from_buffer
 
 
 def declarations_folder() -> Path:

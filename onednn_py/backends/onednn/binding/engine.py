@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onednn_py.errors import OneDNNError, OneDNNMemoryError
 from onednn_py.system.forks import forks_wait
 
-from .declarations import c_type, ffi, text_of
+from .declarations import OBJECTS, c_type, ffi, from_buffer, text_of
 from .library import Library
 from .openmp import find_openmp
 
@@ -33,6 +33,14 @@ _CREATED_UNDER_LOCKS = frozenset(("engine", "primitive_desc", "primitive"))
 _BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
+class _Kind(NamedTuple):
+    """A kind of objects: what their address is written to, how they end, how they are made."""
+
+    pointer_type: Any
+    destructor: Callable[[Any], None]
+    takes_locks: bool
+
+
 class Engine:
     """A library's CPU engine, and checked calls into the library."""
 
@@ -40,7 +48,7 @@ class Engine:
         self.library = library
         self._lib = library.lib
         self._ffi = ffi()
-        self._from_buffer = self._ffi.from_buffer
+        self._from_buffer = from_buffer
         # Called at every execution, which checks their statuses.
         self.execute = self._lib.dnnl_primitive_execute
         self.wait = self._lib.dnnl_stream_wait
@@ -50,9 +58,11 @@ class Engine:
             value: name.removeprefix("dnnl_")
             for value, name in c_type("dnnl_status_t").elements.items()
         }
-        self._destructors: dict[str, Callable[[Any], None]] = {}
+        self._new = self._ffi.new
+        self._dims_type = c_type("dnnl_dims_t")
+        self._kinds = {"engine": self._kind("engine", None)}
         self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
-        self._destructors.clear()  # those of other objects keep the engine, too
+        self._kinds = {kind: self._kind(kind, self.handle) for kind in OBJECTS}
         self._attributes = {"strict": self._attributes_of("strict")}
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
@@ -66,21 +76,22 @@ class Engine:
             exception = OneDNNMemoryError if name == "out_of_memory" else OneDNNError
             raise exception(function, name, detail)
 
+    def _kind(self, kind: str, engine: Handle | None) -> _Kind:
+        destructor = _destructor(self._lib, f"dnnl_{kind}_destroy", engine)
+        return _Kind(c_type(f"dnnl_{kind}_t *"), destructor, kind in _CREATED_UNDER_LOCKS)
+
     def _create(self, kind: str, function: str, *arguments: Any) -> Handle:
         """Call a function that creates an object of a kind into its first argument."""
-        pointer = self._ffi.new(c_type(f"dnnl_{kind}_t *"))
+        pointer_type, destructor, takes_locks = self._kinds[kind]
+        pointer = self._new(pointer_type)
         create = getattr(self._lib, function)
-        if kind in _CREATED_UNDER_LOCKS:
+        if takes_locks:
             with forks_wait:
                 status = create(pointer, *arguments)
         else:
             status = create(pointer, *arguments)
-        self.check(function, status)
-        destructor = self._destructors.get(kind)
-        if destructor is None:
-            keep = getattr(self, "handle", None)
-            destructor = _destructor(self._lib, f"dnnl_{kind}_destroy", keep)
-            self._destructors[kind] = destructor
+        if status:
+            self.check(function, status)
         return self._ffi.gc(pointer[0], destructor)
 
     def stream(self) -> Handle:
@@ -274,7 +285,7 @@ class Engine:
         """Addresses of the arrays' first elements, as pointers that do not own them."""
         from_buffer = self._from_buffer
         try:
-            return [from_buffer(array) + 0 for array in arrays]  # type: ignore[call-overload]
+            return [from_buffer(array) + 0 for array in arrays]
         except (ValueError, TypeError, BufferError):
             return list(map(self.pointer, arrays))
 
@@ -322,7 +333,7 @@ class Engine:
         return int(count[0])
 
     def _dims(self, numbers: Sequence[int]) -> Any:
-        return self._ffi.new(c_type("dnnl_dims_t"), list(numbers))
+        return self._new(self._dims_type, list(numbers))
 
     def _dtype(self, dtype: str) -> int:
         return int(getattr(self._lib, f"dnnl_{dtype}"))

@@ -70,7 +70,7 @@ class Lowering:
     reordered : list of str
         Names of the operands whose layout the primitives do not take as it is.
     layouts : dict
-        The primitives' memory layouts by operand, in words.
+        Memory descriptors of the operands as the primitives take them.
     scratchpad_bytes : int
     """
 
@@ -85,7 +85,7 @@ class Lowering:
         self._inputs: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
         self.casts: list[CastTensor] = []
         self.reordered: list[str] = []
-        self.layouts: dict[str, str] = {}
+        self.layouts: dict[str, Handle] = {}
         self.scratchpad_bytes = 0
         self.operands: list[str] = []
         for index in range(len(candidates[0].formulation.chunks)):
@@ -120,7 +120,7 @@ class Lowering:
             if role not in problem.layouts:
                 continue
             tensor = self._tensor(number, candidate, role)
-            self.layouts[tensor.name] = self._engine.layout_name(tensor.wanted)
+            self.layouts[tensor.name] = tensor.wanted
             if tensor.name in candidate.results:
                 index, reorders = self._result(tensor)
                 after += reorders

@@ -24,7 +24,7 @@ from .lowering import Lowering
 from .packing import PackedInput
 from .program import Program, Step
 
-__all__ = ["OneDNNPlan", "build_plan"]
+__all__ = ["OneDNNPlan", "build_plan", "decide"]
 
 Array = npt.NDArray[Any]
 
@@ -73,7 +73,7 @@ class OneDNNPlan(Plan):
             self.program = lowering.program(threads)
         self.operands = self.program.operands
         self.reorders = tuple(dict.fromkeys(lowering.reordered))
-        self.layouts = lowering.layouts
+        self._layouts = lowering.layouts
         self.scratchpad_bytes = lowering.scratchpad_bytes
         self.engine = engine
         self._whole: OneDNNPlan | None = None
@@ -85,6 +85,11 @@ class OneDNNPlan(Plan):
         if not self.casts and not self._completed:
             # Bound methods, which a call finds without the class.
             self.address_runner = AddressRunner(self.operands, engine.pointers, self.program.run)
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """The primitives' memory layouts by operand, in words."""
+        return {name: self.engine.layout_name(desc) for name, desc in self._layouts.items()}
 
     @property
     def choice(self) -> Choice:
@@ -235,8 +240,8 @@ class OneDNNPlan(Plan):
         )
 
 
-def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -> OneDNNPlan:
-    """Return a plan of a problem: by ``choice`` if it is given and exists, otherwise by rules.
+def decide(engine: Engine, problem: Problem, choice: Choice | None = None) -> Candidate:
+    """Return the candidate of ``choice`` if it is given and exists, otherwise that of the rules.
 
     Raises
     ------
@@ -245,7 +250,12 @@ def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -
     """
     first = () if choice is None else (Preference(choice),)
     threads = 0 if engine.openmp is None else engine.openmp.number()
-    return OneDNNPlan(engine, select(engine, problem, chain(first, preferences(problem, threads))))
+    return select(engine, problem, chain(first, preferences(problem, threads)))
+
+
+def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -> OneDNNPlan:
+    """Return a plan of a problem, decided as by `decide`."""
+    return OneDNNPlan(engine, decide(engine, problem, choice))
 
 
 def _notes(candidate: Candidate) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
@@ -127,8 +128,12 @@ def _primitive_desc(
         # Implementations take a dense bias only, whatever the strides of the caller's.
         return engine.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
 
+    @cache
+    def desc(role: str, layout: str, dtype: str) -> Handle:
+        return _desc(engine, problem, role, layout, dtype)
+
     def forward(layouts: dict[str, str]) -> Handle:
-        src, weights, dst = (_desc(engine, problem, *item) for item in layouts.items())
+        src, weights, dst = (desc(role, layout, "") for role, layout in layouts.items())
         tensors = (src, weights, bias(), dst)
         return engine.convolution_desc(family, "forward", tensors, geometry, fpmath_mode=mode)
 
@@ -139,13 +144,7 @@ def _primitive_desc(
     hint = forward(dict.fromkeys(layouts, "any"))
     is_gradient = problem.direction is Direction.BACKWARD_WEIGHTS
     tensors = [
-        _desc(
-            engine,
-            problem,
-            role,
-            layout,
-            weights_dtype if is_gradient and role == "weights" else "",
-        )
+        desc(role, layout, weights_dtype if is_gradient and role == "weights" else "")
         for role, layout in layouts.items()
     ]
     if is_gradient:

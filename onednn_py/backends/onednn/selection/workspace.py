@@ -139,18 +139,25 @@ def copies_activations(engine: Engine, candidate: Candidate) -> bool:
 
 def over_limit(engine: Engine, candidate: Candidate) -> bool:
     """Whether an execution would take far more memory than the problem's tensors."""
-    return exceeds_limit((candidate,), _workspace_bytes(engine, candidate))
+    tensors = _tensor_bytes((candidate,))
+    return tensors >= SMALL_TENSORS and (
+        _workspace_bytes(engine, candidate) > LARGEST_WORKSPACE * tensors
+    )
 
 
 def exceeds_limit(candidates: Sequence[Candidate], workspace_bytes: int) -> bool:
     """Whether a workspace is too large for the tensors of all candidates of a plan."""
+    tensors = _tensor_bytes(candidates)
+    return tensors >= SMALL_TENSORS and workspace_bytes > LARGEST_WORKSPACE * tensors
+
+
+def _tensor_bytes(candidates: Sequence[Candidate]) -> int:
     nbytes = {}
     for candidate in candidates:
         asked = candidate.formulation.asked
         for role, layout in asked.layouts.items():
             nbytes[candidate.name(role)] = layout.size * DTYPES[asked.dtype].itemsize
-    tensors = sum(nbytes.values())
-    return tensors >= SMALL_TENSORS and workspace_bytes > LARGEST_WORKSPACE * tensors
+    return sum(nbytes.values())
 
 
 def _workspace_bytes(engine: Engine, candidate: Candidate) -> int:
