@@ -42,14 +42,19 @@ class AddressRunner:
     operands : tuple of str
         Names of the tensors whose addresses it takes, in their order.
     pointers : callable
-        Takes arrays in the order of ``operands``, and returns their addresses as `run` takes them.
+        Takes arrays in the order of ``operands``, and returns their addresses as `run` takes them,
+        which may keep the arrays alive.
     run : callable
-        Takes the addresses, and computes the results in place of the results' elements.
+        Takes the addresses, and computes the results in place of the results' elements. Results
+        overlap no other operand.
+    run_again : callable
+        Does what `run` does if that was done with the same addresses before, else returns False.
     """
 
     operands: tuple[str, ...]
     pointers: Callable[[Sequence[Array]], list[Any]]
     run: Callable[[list[Any]], None]
+    run_again: Callable[[list[Any]], bool]
 
 
 class Plan(ABC):

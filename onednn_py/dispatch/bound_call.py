@@ -189,7 +189,6 @@ class BoundCall:
         # A single tuple, which a thread reads or replaces as a whole.
         self._last: tuple[Any, Callable[[], Plan | None], Pick] = (None, _no_plan, tuple)
         self._uses = 0
-        self._checked_pointers: tuple[Pick, list[Any]] = (tuple, [])
 
     def plan(self, chosen: Settings) -> tuple[Plan, Pick]:
         """Return the plan, and the function that picks its operands from the tensors.
@@ -263,13 +262,10 @@ class BoundCall:
         ):
             return False
         pointers = runner.pointers(pick(tensors))
-        # Another plan may take its operands in another order.
-        checked = (pick, pointers)
-        if checked != self._checked_pointers:
+        if not runner.run_again(pointers):
             if any(may_share_memory(out, other) for other in tensors[:-1]):
                 return False
-            self._checked_pointers = checked
-        runner.run(pointers)
+            runner.run(pointers)
         return True
 
     def run(self, plan: Plan, pick: Pick, tensors: Sequence[Array]) -> None:

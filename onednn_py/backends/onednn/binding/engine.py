@@ -282,10 +282,9 @@ class Engine:
         return self._ffi.cast(c_type("char *"), number)
 
     def pointers(self, arrays: Sequence[npt.NDArray[Any]]) -> list[Any]:
-        """Addresses of the arrays' first elements, as pointers that do not own them."""
-        from_buffer = self._from_buffer
+        """Addresses of the arrays' first elements, as pointers that may keep the arrays alive."""
         try:
-            return [from_buffer(array) + 0 for array in arrays]
+            return list(map(self._from_buffer, arrays))
         except (ValueError, TypeError, BufferError):
             return list(map(self.pointer, arrays))
 

@@ -84,7 +84,10 @@ class OneDNNPlan(Plan):
         ]
         if not self.casts and not self._completed:
             # Bound methods, which a call finds without the class.
-            self.address_runner = AddressRunner(self.operands, engine.pointers, self.program.run)
+            program = self.program
+            self.address_runner = AddressRunner(
+                self.operands, engine.pointers, program.run, program.run_again
+            )
 
     @property
     def layouts(self) -> dict[str, str]:

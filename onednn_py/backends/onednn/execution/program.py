@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -92,10 +94,14 @@ def address_of(array: Array) -> int:
     return address
 
 
+def _nowhere() -> None:
+    return None
+
+
 class _Frame:
     """Memory objects and argument lists for one execution in flight."""
 
-    __slots__ = ("block", "calls", "last", "memories", "operands", "stream", "workspace")
+    __slots__ = ("block", "calls", "last", "memories", "operands", "placed", "stream", "workspace")
 
     def __init__(self, engine: Engine, program: Program) -> None:
         self.stream = engine.stream()
@@ -107,14 +113,19 @@ class _Frame:
                 self.workspace.append((memory, buffer.offset))
             else:
                 self.operands[buffer.operand].append((memory, buffer.offset))
-        self.last: Sequence[Any] | None = None
+        self.last: list[Any] | None = None
         self.block: Block | None = None
-        self.calls: list[tuple[Handle, int, Any]] = []
+        # The block that the workspace's memory objects point into.
+        self.placed: Callable[[], Block | None] = _nowhere
+        # Executions, which return oneDNN's status.
+        self.calls: list[Callable[[], int]] = []
         for step in program.steps:
             arguments = engine.execution_arguments(
                 [(number, memories[index]) for number, index in step.arguments]
             )
-            self.calls.append((step.primitive, len(arguments), arguments))
+            self.calls.append(
+                partial(engine.execute, step.primitive, self.stream, len(arguments), arguments)
+            )
 
 
 class Program:
@@ -154,23 +165,25 @@ class Program:
         ]
         self.keeps_workspace = workspace_bytes <= SMALL_WORKSPACE
         self._engine = engine
-        self._execute = engine.execute
         self._set = engine.set_data_handle
         # On the CPU execute returns when the work is done, unless a runtime defers it.
         self._waits = engine.library.runtime not in ("OpenMP", "sequential")
-        if engine.openmp is not None:
-            self._set_threads = engine.openmp.set_now
+        self._enter: Callable[[], None] | None = None
+        if threads is not None and engine.openmp is not None:
+            own, callers = threads
+            self._enter = partial(engine.openmp.set_now, own)
+            self._leave = partial(engine.openmp.set_now, callers)
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
 
     def run(
-        self, pointers: list[Any], block: Block | None = None, hooks: ChunkHooks | None = None
+        self, pointers: Sequence[Any], block: Block | None = None, hooks: ChunkHooks | None = None
     ) -> None:
         """Execute on the operands' addresses; returns when the results are written.
 
         Parameters
         ----------
-        pointers : list of cffi pointer
-            One an operand, not owning what it points to. The list is kept.
+        pointers : sequence of cffi pointer
+            One an operand. Results overlap no other operand.
         block : ndarray, optional
             The workspace, where the caller puts something into it.
         hooks : ChunkHooks, optional
@@ -180,78 +193,103 @@ class Program:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self._engine, self)
-        borrowed = None
+        if frame.last != pointers:
+            self._bind(frame, pointers)
+        self._run_in(frame, block, hooks)
+
+    def run_again(self, pointers: Sequence[Any]) -> bool:
+        """Execute if an execution on the same addresses went before; False if none is known."""
         try:
-            if block is not None:
-                self._place(frame, block)
-                frame.block = None
-            elif frame.block is None:
-                block = pool.acquire(self.workspace_bytes)
-                self._place(frame, block)
-                if self.keeps_workspace:
-                    frame.block = block
-                else:
-                    borrowed = block
-            if frame.last != pointers:
-                self._bind(frame, pointers)
-            if self._threads is None:
-                self._run_all(frame, hooks)
-            else:
-                own, callers = self._threads
-                self._set_threads(own)
-                try:
-                    self._run_all(frame, hooks)
-                finally:
-                    self._set_threads(callers)
-        finally:
-            if borrowed is not None:
-                pool.release(borrowed)
+            frame = self._frames.pop()
+        except IndexError:
+            return False
+        if frame.last != pointers:
+            self._frames.append(frame)
+            return False
+        self._run_in(frame)
+        return True
+
+    def _run_in(
+        self, frame: _Frame, block: Block | None = None, hooks: ChunkHooks | None = None
+    ) -> None:
+        """Execute in a frame whose operands are bound, and give the frame back."""
+        if frame.block is not None and block is None:
+            self._run(frame, hooks)
+        else:
+            self._run_placed(frame, block, hooks)
         self._frames.append(frame)
 
-    def _bind(self, frame: _Frame, pointers: Sequence[Any]) -> None:
-        frame.last = None
-        for memories, pointer in zip(frame.operands, pointers, strict=True):
-            for memory, offset in memories:
-                status = self._set(memory, pointer + offset if offset else pointer)
-                if status:
-                    self._engine.check("dnnl_memory_set_data_handle", status)
-        frame.last = pointers
+    def _run_placed(self, frame: _Frame, given: Block | None, hooks: ChunkHooks | None) -> None:
+        """Execute in a given workspace, or in one of the pool, where only large ones return."""
+        block = pool.acquire(self.workspace_bytes) if given is None else given
+        borrowed = given is None and not self.keeps_workspace
+        try:
+            # The pool often has the same block again.
+            if frame.placed() is not block:
+                self._place(frame, block)
+            frame.block = block if given is None and self.keeps_workspace else None
+            self._run(frame, hooks)
+        finally:
+            if borrowed:
+                pool.release(block)
 
-    def _run_all(self, frame: _Frame, hooks: ChunkHooks | None) -> None:
-        if hooks is None:
-            self._run_steps(frame, frame.calls)
-            return
+    def _bind(self, frame: _Frame, pointers: Sequence[Any]) -> None:
+        last, frame.last = frame.last, None
+        for index, pointer in enumerate(pointers):
+            if last is None or last[index] != pointer:
+                for memory, offset in frame.operands[index]:
+                    status = self._set(memory, pointer + offset)
+                    if status:
+                        self._engine.check("dnnl_memory_set_data_handle", status)
+        # The pointers themselves may keep what they point to alive.
+        frame.last = [pointer + 0 for pointer in pointers]
+
+    def _run(self, frame: _Frame, hooks: ChunkHooks | None = None) -> None:
+        if self._enter is not None:
+            self._enter()
+        try:
+            if hooks is None:
+                for execute in frame.calls:
+                    status = execute()
+                    if status:
+                        self._fail(frame, execute, status)
+            else:
+                self._run_chunks(frame, hooks)
+            if self._waits:
+                self._engine.check("dnnl_stream_wait", self._engine.wait(frame.stream))
+        finally:
+            if self._enter is not None:
+                self._leave()
+
+    def _run_chunks(self, frame: _Frame, hooks: ChunkHooks) -> None:
         first = 0
         for index, end in enumerate(self._ends):
             hooks.before(index)
-            self._run_steps(frame, frame.calls[first:end], first)
+            for execute in frame.calls[first:end]:
+                status = execute()
+                if status:
+                    self._fail(frame, execute, status)
+            if self._waits:
+                self._engine.check("dnnl_stream_wait", self._engine.wait(frame.stream))
             hooks.after(index)
             first = end
 
-    def _run_steps(
-        self, frame: _Frame, calls: Sequence[tuple[Handle, int, Any]], first: int = 0
-    ) -> None:
-        execute, stream = self._execute, frame.stream
-        for number, (primitive, count, arguments) in enumerate(calls, first):
-            status = execute(primitive, stream, count, arguments)
-            if status:
-                # Steps before it may be at work on memory that is given back.
-                self._wait(frame)
-                self._engine.check("dnnl_primitive_execute", status, self.steps[number].name)
-        status = self._wait(frame)
-        if status:
-            self._engine.check("dnnl_stream_wait", status)
-
-    def _wait(self, frame: _Frame) -> int:
-        status: int = self._engine.wait(frame.stream) if self._waits else 0
-        return status
+    def _fail(self, frame: _Frame, execute: Callable[[], int], status: int) -> None:
+        """Raise the error of an execution."""
+        if self._waits:
+            # Steps before it may be at work on memory that is given back.
+            self._engine.wait(frame.stream)
+        name = self.steps[frame.calls.index(execute)].name
+        self._engine.check("dnnl_primitive_execute", status, name)
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""
+        frame.placed = _nowhere
         base = address_of(block)
         for memory, offset in frame.workspace:
             pointer = self._engine.address(base + offset)
             self._engine.check("dnnl_memory_set_data_handle", self._set(memory, pointer))
+        frame.placed = weakref.ref(block)
 
     def input_reorder(self, operand: str) -> Step | None:
         """Return the step that reorders an input and does nothing else, if there is one."""
