@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -63,19 +64,6 @@ def _allocate(nbytes: int) -> Block:
     return raw[start : start + nbytes]
 
 
-class _Lease:
-    """The base of an array on a pooled block; its destructor returns the block to the pool."""
-
-    __slots__ = ("__array_interface__", "_block", "_owner")
-
-    def __init__(self, owner: Pool, block: Block) -> None:
-        self._owner, self._block = owner, block
-        self.__array_interface__ = block.__array_interface__
-
-    def __del__(self) -> None:
-        self._owner.release(self._block)
-
-
 class Pool:
     """Idle blocks, bounded in bytes; the longest unused are freed first.
 
@@ -88,6 +76,8 @@ class Pool:
     def __init__(self, limit: int = 2**30) -> None:
         self._limit = limit
         self._reserved = 0
+        # By their addresses, the references that tell when a result is gone, and their blocks.
+        self._lent: dict[int, tuple[weakref.ref[Any], Block]] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -125,8 +115,15 @@ class Pool:
         nbytes = prod(shape) * dtype.itemsize
         if nbytes < SMALLEST_LEASE:
             return np.empty(shape, dtype)
-        lease = _Lease(self, self.acquire(nbytes))
-        return np.ndarray(shape, dtype, np.asarray(lease))
+        block = self.acquire(nbytes)
+        flat = np.frombuffer(block.data, dtype, prod(shape))
+        # A memoryview of its own, which all views of the result keep alive.
+        reference = weakref.ref(flat.base, self._give_back)
+        self._lent[id(reference)] = (reference, block)
+        return flat.reshape(shape)
+
+    def _give_back(self, reference: weakref.ref[Any]) -> None:
+        self.release(self._lent.pop(id(reference))[1])
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], npt.NDArray[Any]]:
         """Return a function that makes uninitialised arrays as `empty` does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,25 @@ class TestOutputs:
                 np.testing.assert_array_equal(gradient(source, WIDE_WEIGHTS, out=apart), expected)
                 assert gradient(source, WIDE_WEIGHTS, out=out) is out
                 np.testing.assert_array_equal(out, expected)
+
+    def test_other_memory_in_turn(self, gradient: Any) -> None:
+        """Only the addresses that changed are told to oneDNN."""
+        tensors = [WIDE.copy(), 2 * WIDE]
+        expected = [gradient(one, WIDE_WEIGHTS) for one in tensors]
+        outs = [np.empty_like(WIDE), np.empty_like(WIDE)]
+        for number, other in ((0, 0), (0, 1), (1, 1), (1, 0), (0, 0), (1, 0)):
+            gradient(tensors[number], WIDE_WEIGHTS, out=outs[other])
+            np.testing.assert_array_equal(outs[other], expected[number])
+            outs[other][...] = 9
+
+    def test_no_array_is_kept(self, gradient: Any) -> None:
+        for out in (None, np.empty_like(WIDE)):
+            tensor = WIDE.copy()
+            kept = weakref.ref(tensor)
+            for _ in range(2):
+                gradient(tensor, WIDE_WEIGHTS, out=out)
+            del tensor
+            assert kept() is None
 
     def test_one_that_is_the_weights(self, backend: str) -> None:
         attributes = {"weights_format": "OIX", "data_format": "NCX", "pads_begin": 1, "pads_end": 1}
