@@ -62,11 +62,12 @@ class _Way:
     def __init__(self, plan: Plan, tensors: Mapping[str, Array]) -> None:
         self.plan = plan
         self.seconds: list[float] = []
-        if plan.needs_arrays:
+        runner = plan.address_runner
+        if runner is None:
             self.run: Callable[[], None] = lambda: plan.execute(tensors)
         else:
-            pointers = plan.pointers([tensors[name] for name in plan.operands])
-            self.run = lambda: plan.run(pointers)
+            pointers = runner.pointers([tensors[name] for name in runner.operands])
+            self.run = lambda: runner.run(pointers)
 
     def timed(self) -> float:
         begin = time.perf_counter()

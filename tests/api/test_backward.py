@@ -271,15 +271,19 @@ def test_gradients_on_different_numbers_of_threads(
 
 @needs_onednn
 def test_measured_together() -> None:
-    """Each gradient is measured alone; the timings of both are told."""
+    """Each gradient is measured alone; the timings of both are told.
+
+    Whether one plan runs both depends on what measuring finds, numbers of threads included.
+    """
     joint = Joint(SHARED["1x1"].integers("f32"), "convolution", "NCX")
     with onednn_py.use_effort("measure"):
         found = joint.function(*joint.arguments, **joint.keywords, wrt=KEYS)
         planned = onednn_py.plan(joint.function, *joint.arguments, **joint.keywords, wrt=KEYS)
     joint.check(found, KEYS)
     joint.check(planned(*joint.arguments), KEYS)
-    for gradient in ("convolution_backward_data: ", "convolution_backward_weights: "):
-        assert f"us  {gradient}" in repr(planned)
+    text = repr(planned)
+    gradients = ("convolution_backward_data: ", "convolution_backward_weights: ")
+    assert text.count("measured:") == 2 or all(f"us  {gradient}" in text for gradient in gradients)
     onednn_py.wisdom.forget()
 
 
