@@ -17,8 +17,8 @@ HAS_C_ENVIRONMENT = os.name == "posix"
 def c_variable(name: str, value: str) -> Iterator[None]:
     """Set a variable of the C environment inside the ``with`` block.
 
-    ``os.environ``, which is a copy, and with it what child processes get, stay as they are. The
-    calls keep the interpreter lock, so that no other Python thread starts a child meanwhile.
+    ``os.environ``, which is a copy, stays as it is. A child process that another thread starts
+    meanwhile may inherit the variable.
     """
     scope = ctypes.PyDLL(None)
     scope.getenv.restype = ctypes.c_char_p

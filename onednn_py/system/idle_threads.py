@@ -48,6 +48,7 @@ pending = True
 
 _lock = threading.Lock()
 _calls = 0
+_wishes = 0  # to look, of which one may come during a look
 _has_scipy = False
 _shortened: set[str] = set()
 _reasons: dict[str, str] = {}
@@ -75,20 +76,22 @@ def shorten(openmp_path: str | None = None) -> None:
     """
     # Another thread that is here does the same.
     if _lock.acquire(blocking=False):
+        wishes = _wishes
         try:
-            _shorten(openmp_path)
-        except OSError as error:
-            # A library that cannot be opened again by its path. A call does not fail for that.
+            _shorten(openmp_path, wishes)
+        except (OSError, AttributeError, ValueError, RuntimeError) as error:
+            # A library that cannot be opened again by its path, or lacks a function. A call does
+            # not fail for that.
             _log.info("idle threads stay as they are: %s", error)
-            _finish()
+            _finish(wishes)
         finally:
             _lock.release()
 
 
-def _shorten(openmp_path: str | None) -> None:
+def _shorten(openmp_path: str | None, wishes: int) -> None:
     global _calls, _contention
     if leaves_idle_threads():
-        _finish()
+        _finish(wishes)
         return
     # Looks at calls 1, 2, 4, 8 and so on: in all they take no time that counts.
     _calls += 1
@@ -102,7 +105,7 @@ def _shorten(openmp_path: str | None) -> None:
     reason = blas_workers.shorten(to_do)
     if reason is None:
         _shortened.update(workers.path for workers in to_do)
-        _finish()
+        _finish(wishes)
     else:
         _log.info("idle threads of BLAS stay as they are for now: %s", reason)
         _contention = Contention()
@@ -110,9 +113,12 @@ def _shorten(openmp_path: str | None) -> None:
         _reasons[workers.path] = reason or ""
 
 
-def _finish() -> None:
+def _finish(wishes: int) -> None:
+    """End the looking, unless another look is wished since ``wishes`` were counted."""
     global pending, _contention
-    pending, _contention = False, None
+    _contention = None
+    if wishes == _wishes:
+        pending = False
 
 
 def _is_open(workers: Workers) -> bool:
@@ -129,7 +135,8 @@ def consider() -> None:
 
 def reconsider() -> None:
     """Look again at the next call."""
-    global pending, _calls
+    global pending, _calls, _wishes
+    _wishes += 1
     _calls = 0
     pending = True
 

@@ -22,6 +22,9 @@ Array = npt.NDArray[Any]
 # Up to so many elements, one call that sums in float64 is as fast as several in float32.
 FEW = 2**13
 
+# Likewise for the elements of each image, where images have gaps between them.
+FEW_OF_AN_IMAGE = 2**14
+
 # Elements of a block, the work of one thread.
 BLOCK = 2**20
 
@@ -79,11 +82,14 @@ def sum_into_bias(diff_bias: Array, diff_dst: Array) -> None:
 def _dense_parts(array: Array) -> list[Array]:
     """Return views of shape (outer, C, inner) that make up an array of shape (N, C, *spatial).
 
-    One view where there is one, otherwise one an image, and none where an image has gaps.
+    One view where there is one, otherwise one an image, and none where an image has gaps or few
+    elements.
     """
     whole = _merged(array)
     if whole is not None:
         return [whole]
+    if array[0].size < FEW_OF_AN_IMAGE:  # a call an image would take longer
+        return []
     images = [_merged(array[index : index + 1]) for index in range(len(array))]
     return [image for image in images if image is not None]
 

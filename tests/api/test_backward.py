@@ -270,6 +270,31 @@ def test_gradients_on_different_numbers_of_threads(
 
 
 @needs_onednn
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize(("kernel", "pads"), [(1, 1), (3, 3), (3, 2), (3, 1)])
+def test_a_flipped_data_gradient(
+    kernel: int, pads: int, data_format: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With wide pads it reads a part of diff_dst, where the weights gradient needs the whole."""
+    monkeypatch.setattr(store, "_known", OrderedDict())
+    geometry = case((12, 13), kernel, pads=pads, inputs=16, outputs=24)
+    joint = Joint(geometry.integers(dtype), "convolution", data_format)
+    for sub_problem in joint.sub_problems(KEYS):
+        problem = sub_problem.problem
+        wanted = "flipped" if problem.result_role == "src" else "direct"
+        choice = next(
+            candidate.choice
+            for candidate in candidates(current_engine(), problem)
+            if (candidate.choice.formulation, candidate.choice.compute_dtype) == (wanted, "f32")
+            and not candidate.choice.threads
+        )
+        store.remember(machine_here(), problem.name, Entry(choice.as_dict(), 1.0, 1.0))
+    onednn_py.cache_clear()
+    joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
+
+
+@needs_onednn
 def test_measured_together() -> None:
     """Each gradient is measured alone; the timings of both are told.
 

@@ -245,9 +245,9 @@ class Program:
         frame.last = [pointer + 0 for pointer in pointers]
 
     def _run(self, frame: _Frame, hooks: ChunkHooks | None = None) -> None:
-        if self._enter is not None:
-            self._enter()
         try:
+            if self._enter is not None:
+                self._enter()
             if hooks is None:
                 for execute in frame.calls:
                     status = execute()

@@ -78,11 +78,12 @@ def share_tensors(candidates: Sequence[Candidate]) -> bool:
         for candidate in candidates
     ):
         return False
-    forms: dict[str, tuple[str, TensorLayout]] = {}
+    forms: dict[str, tuple[str, TensorLayout, tuple[int, ...]]] = {}
     for candidate in candidates:
-        problem = candidate.formulation.problem
-        for role, layout in problem.layouts.items():
-            form = (problem.dtype, layout)
+        # The first chunk, since a flipped data gradient may leave a border of diff_dst out.
+        chunk = candidate.formulation.chunks[0]
+        for role, layout in chunk.problem.layouts.items():
+            form = (chunk.problem.dtype, layout, chunk.tensors[role].begin)
             other = forms.setdefault(candidate.operand(role), form)
             # Without a copy, the layouts are views of the caller's tensor.
             if other != form and (role in candidate.formulation.copied or other[0] != form[0]):
