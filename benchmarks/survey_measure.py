@@ -108,9 +108,6 @@ def _facts() -> Row:
     return {"machine": str(machine_here())}
 
 
-# --- every way ------------------------------------------------------------------------------------
-
-
 def recorded(drawn: Drawn, budget: float) -> list[Row]:
     """Return the times of every way to compute a drawn problem, a row for each of its problems.
 
@@ -239,9 +236,6 @@ def _result_roles(problem: Problem) -> list[str]:
     if problem.result_role == "weights" and problem.bias is not None:
         roles.append("bias")
     return roles
-
-
-# --- two plans ------------------------------------------------------------------------------------
 
 
 def judged(drawn: Drawn, budget: float) -> list[Row]:

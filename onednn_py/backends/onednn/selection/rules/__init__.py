@@ -3,8 +3,11 @@
 Ratios are of oneDNN v3.2 on two cores with AVX-512, float32, minibatch 16, reorders included:
 how much longer oneDNN's own preference (layout any, first implementation) takes than the rule's
 choice, on arrays that begin where NumPy puts them, 16 bytes behind a cache line. The command tune
-measures again. Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`,
-with minibatches of 1 to 32, on two cores with AMX.
+measures again.
+
+Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`, with
+minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
+layout any, which need not be oneDNN's very first.
 """
 
 from __future__ import annotations

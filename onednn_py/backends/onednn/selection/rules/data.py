@@ -128,15 +128,14 @@ DATA = (
         lambda s: s.depthwise and s.channels_last,
         "given",
         DEPTHWISE,
-        "depthwise 32, 14 x 14, 5x5: 1.3; depthwise 96, 45 x 66, 5x5: 1.6; depthwise 32, 8 x 8,"
-        " 5x5: 5.8",
+        "32, 14 x 14, 5x5: 1.3; 96, 14 x 14, 4x4: 1.6; 112, 46 x 81, 7x7/2: 1.8",
     ),
     Rule(
         lambda s: s.depthwise,
         "any",
         DEPTHWISE,
-        "depthwise 288, 24 x 24, 7x7: 1.2; depthwise 24, 80 x 80, 3x3/2: 6.7; depthwise 192, 105"
-        " x 105, 7x7: 15",
+        "32, 35 x 35, 7x7: 1.4; bf16 18, 28 x 28, 5x5: 7; 512, 14 x 14, 3x3/2: 36; 64, 112 x"
+        " 112: 10",
     ),
     Rule(
         lambda s: s.depthwise,
@@ -243,12 +242,6 @@ DATA = (
         "any",
         JIT_1X1,
         "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9",
-    ),
-    Rule(
-        lambda s: s.bf16 and s.depthwise and not s.channels_last,
-        "any",
-        DEPTHWISE,
-        "512, 14 x 14, 3x3/2: 36; 64, 112 x 112, 3x3/2: 10",
     ),
     Rule(
         lambda s: s.bf16 and s.dense_first and s.strided and (s.positions >= 16 or s.pixels >= 100),

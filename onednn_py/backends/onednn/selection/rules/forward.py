@@ -27,14 +27,15 @@ FORWARD = (
         lambda s: s.small and s.dense_last and not s.transposed and not s.bf16 and s.inputs > 4,
         "given",
         BRGEMM,
-        "10 -> 48, 12 x 12, 3x3: 5.5",
+        "13 -> 2, 16 x 16, 3x3: 1.2; 26 -> 7, 9 x 9, 3x3: 1.4; 24 -> 19, 7 x 6, 5x5/2: 1.7",
         weights="given",
     ),
     Rule(
         lambda s: s.dense_last and s.inputs <= 4 and not s.transposed and not s.bf16,
         "given",
         JIT,
-        "2 -> 16, 88 x 88, 5x5: 1.5; 1 -> 3, 49 x 49, 9x9: 1.9; 1 -> 2, 92 x 92, 7x7: 6.9",
+        "3 -> 13, 10 x 10, 3x3: 1.1; 2 -> 16, 35 x 46 x 22, 5x5x5/2: 1.3; 3 -> 5, 19 x 14,"
+        " 5x5: 1.8",
     ),
     Rule(
         lambda s: s.thin and s.dense_first and not s.bf16 and not s.is_1x1 and not s.strided,
@@ -48,7 +49,7 @@ FORWARD = (
         ),
         "any",
         GEMM,
-        "384 -> 24, 25 x 25, 1x1: 2.3; 384 -> 24, 25 x 25, 1x1: 2.8; 8 -> 32, 86 x 86, 1x1: 4.8",
+        "bf16 256 -> 20, 64 x 61: 1.9; bf16 384 -> 24, 25 x 25: 2.3 to 2.8; 8 -> 32, 86 x 86: 4.8",
     ),
     Rule(
         lambda s: (

@@ -88,8 +88,7 @@ WEIGHTS = (
         lambda s: s.thin_groups and not s.channels_last and not s.bf16,
         "any",
         JIT,
-        "32 groups of 8 -> 8, 56 x 56, 3x3/2: 3.3; 16 groups of 4 -> 4, 42 x 42, 5x5: 3.6; 2"
-        " groups of 8 -> 8, 45 x 45, 3x3: 7.6",
+        "32 groups of 8 -> 8, 56 x 56, 3x3/2: 3.3; 4 groups of 8 -> 8, 32 x 32, 3x3: 3.4",
     ),
     Rule(
         lambda s: s.thin_groups and not s.channels_last and not s.bf16,
@@ -115,7 +114,7 @@ WEIGHTS = (
         lambda s: s.thin and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
         "nxc",
         JIT_AVX2,
-        "1 -> 1, 546 x 322, 9x9: 1.8; 4 -> 4, 232 x 120, 5x5: 4.2; 4 -> 4, 232 x 120, 5x5: 4.6",
+        "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2",
     ),
     Rule(
         lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided,
@@ -135,8 +134,7 @@ WEIGHTS = (
         ),
         "given",
         JIT_AVX2,
-        "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 7 x 8, 3x3: 8.1; 16 groups"
-        " of 4 -> 4, 23 x 23, 5x5/2: 13",
+        "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8",
     ),
     Rule(
         lambda s: s.bf16 and s.line and s.dense_first and s.inputs <= 8,
@@ -170,8 +168,7 @@ WEIGHTS = (
         lambda s: s.dense_last and s.is_1x1 and not s.bf16 and s.channels <= 32,
         "given",
         JIT_1X1,
-        "1 -> 32, 29 x 29 x 29, 1x1x1: 7.7; 32 -> 64, 32 x 32, 1x1: 9.4; 1 -> 32, 29 x 29 x 29,"
-        " 1x1x1: 12",
+        "32 -> 64, 32 x 32: 2.6; 8 -> 672, 6 x 6: 3.8; 1 -> 32, 29 x 29 x 29: 7.7",
     ),
     Rule(
         lambda s: s.bf16 and s.dense_last and s.is_1x1 and (s.strided or s.pixels < 100),
