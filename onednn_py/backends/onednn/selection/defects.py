@@ -62,6 +62,11 @@ LARGEST_SOUND_EXTENT = 3
 # Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
 CHANNEL_BLOCK = 16
 
+# Channels that AVX2 loads at once: 4 and 8 of them are loaded with one instruction, which clears
+# the rest of the register.
+AVX2_BLOCK = 8
+AVX2_CLEARING = (0, 4)
+
 
 def _strided_1x1_weights(problem: Problem) -> bool:
     """1x1 backward weights with a stride and an incomplete block of input channels.
@@ -121,6 +126,19 @@ def _small_volume_weights(problem: Problem) -> bool:
         for begin, extent, lacks in zip(
             problem.pads_begin, extents, _lacks_a_whole_window(problem), strict=True
         )
+    )
+
+
+def _stale_lanes(problem: Problem) -> bool:
+    """Backward weights with channels last and a block of output channels that is incomplete.
+
+    A load of 1 to 3 or 5 to 7 channels leaves in other lanes of its register what was there before.
+    """
+    dst = problem.dst
+    return (
+        problem.direction is Direction.BACKWARD_WEIGHTS
+        and (dst.strides[1] == 1 or dst.shape[1] == 1)
+        and problem.weights.shape[1] % AVX2_BLOCK not in AVX2_CLEARING
     )
 
 
@@ -193,6 +211,14 @@ DEFECTS = (
         implementation=re.compile(r"^conv:any\+ref"),
         applies=_forward_bias_over_gaps,
         of_transposed=True,
+    ),
+    Defect(
+        reference="uxlfoundation/oneDNN@40603d8, which mends it",
+        harm="computes with what a vector register held before, in lanes that are not stored: 40 to"
+        " 100 times as slow where these are denormal numbers, as halves of addresses are",
+        implementation=re.compile(r"(^|\+)jit:avx2$"),
+        applies=_stale_lanes,
+        fixed_in=(3, 3, 0),
     ),
     Defect(
         reference="pytorch/pytorch#120982",

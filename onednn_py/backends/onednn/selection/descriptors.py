@@ -83,6 +83,10 @@ def implementations(
         With status ``unimplemented`` if there is none at all.
     """
     given = problem if activations == "given" else _with_dense(problem, "src", "dst")
+    if activations == "nxc":
+        given = replace(
+            given, src=given.src.with_channels("nxc"), dst=given.dst.with_channels("nxc")
+        )
     given = given if weights == "given" else _with_dense(given, "weights")
     # The hint must outlive the iteration: moving on reads it again.
     descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)

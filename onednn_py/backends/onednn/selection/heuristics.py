@@ -72,7 +72,7 @@ def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
                 rule.formulation,
                 rule.activations,
                 rule.weights,
-                threads=0 if rule.several_threads else threads,
+                threads=threads,
             )
             yield Preference(choice, rule.family, minibatch_chunks=number, splits=splits)
         for formulation in ("direct", "as_convolution"):

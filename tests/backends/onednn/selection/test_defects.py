@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import onednn_py
+from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
+from onednn_py.backends.onednn.selection.descriptors import implementations
 from onednn_py.problem.operations import OPERATIONS
 from onednn_py.problem.problem import Problem
 from onednn_py.problem.recipe import recipe
@@ -74,7 +76,7 @@ def test_5568_is_in_the_table() -> None:
 def test_every_defect_says_where_it_is_reported() -> None:
     for defect in DEFECTS:
         assert re.match(
-            r"(uxlfoundation/oneDNN|pytorch/pytorch)#\d+|not reported upstream; \S+",
+            r"(uxlfoundation/oneDNN|pytorch/pytorch)(#\d+|@[0-9a-f]+)|not reported upstream; \S+",
             defect.reference,
         )
         assert defect.harm
@@ -240,6 +242,55 @@ def test_the_search_passes_over_forbidden_implementations(
 )
 def test_reference_implementations_are_known_by_name(name: str, expected: bool) -> None:
     assert is_reference(name) is expected
+
+
+def weights_of(outputs: int, data_format: str = "NXC", groups: int = 1) -> Problem:
+    src, dst = (2, 9, 9, 8 * groups), (2, 9, 9, outputs * groups)
+    if data_format == "NCX":
+        src, dst = (src[0], src[3], *src[1:3]), (dst[0], dst[3], *dst[1:3])
+    return problem(
+        "convolution_backward_weights",
+        {"src": src, "diff_dst": dst},
+        pads_begin=1,
+        pads_end=1,
+        groups=groups,
+        data_format=data_format,
+        weights_format="XIO",
+        weights_shape=(3, 3, 8, outputs * groups),
+    )
+
+
+def test_avx2_weights_with_an_incomplete_block_of_channels_are_in_the_table() -> None:
+    for outputs in (1, 2, 3, 5, 6, 7, 9, 15):
+        for affected in (weights_of(outputs), weights_of(outputs, groups=3)):
+            defect = forbidden("jit:avx2", affected, (3, 2, 0))
+            assert defect is not None
+            assert "40603d8" in defect.reference
+            assert forbidden("jit:avx2", affected, (3, 3, 0)) is None
+            assert forbidden("jit:avx512_core", affected, (3, 2, 0)) is None
+    for outputs in (4, 8, 12, 16):
+        assert forbidden("jit:avx2", weights_of(outputs), (3, 2, 0)) is None
+    assert forbidden("jit:avx2", weights_of(3, "NCX"), (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize(("activations", "data_format"), [("nxc", "NCX"), ("given", "NXC")])
+def test_such_weights_are_guarded_in_the_layout_that_a_choice_names(
+    activations: str, data_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With "nxc", the implementation is given channels last whatever the caller has."""
+    seen = []
+
+    def noted(name: str, given: Problem, version: tuple[int, int, int]) -> None:
+        seen.append(forbidden("jit:avx2", given, (3, 2, 0)))
+
+    monkeypatch.setattr(descriptors, "forbidden", noted)
+    for outputs, is_affected in ((3, True), (8, False)):
+        seen.clear()
+        assert list(
+            implementations(current_engine(), weights_of(outputs, data_format), activations)
+        )
+        assert {defect is not None for defect in seen} == {is_affected}
 
 
 @needs_onednn

@@ -58,8 +58,6 @@ class Rule:
         Another data type than the problem's that is faster, or empty.
     weights : str
         As in `Choice`.
-    several_threads : bool
-        Whether even a small problem gains from them.
     """
 
     applies: Callable[[Shape], bool]
@@ -69,7 +67,6 @@ class Rule:
     formulation: str = "direct"
     compute_dtype: str = ""
     weights: str = "any"
-    several_threads: bool = False
 
 
 class Shape:

@@ -40,15 +40,6 @@ WEIGHTS = (
         "3x3: oneDNN's own choice; larger kernels have no such implementation",
     ),
     Rule(
-        lambda s: s.depthwise and s.bf16 and not s.line and not s.is_single,
-        "nxc",
-        JIT_AVX2,
-        "depthwise 167, 88 x 88, 5x5: 1.4; depthwise 251, 107 x 107, 7x7/2: 1.9; depthwise 456,"
-        " 19 x 19, 7x7: 3",
-        several_threads=True,
-        compute_dtype="f32",
-    ),
-    Rule(
         lambda s: s.depthwise and s.bf16 and not s.line,
         "nxc",
         JIT,
@@ -56,19 +47,11 @@ WEIGHTS = (
         compute_dtype="f32",
     ),
     Rule(
-        lambda s: s.depthwise and not s.line and not s.is_single,
-        "nxc",
-        JIT_AVX2,
-        "depthwise 48, 10 x 9, 4x4: 2.3; depthwise 240, 28 x 28, 5x5: 3.5; depthwise 112, 46 x"
-        " 81, 7x7/2: 4.6",
-        several_threads=True,
-    ),
-    Rule(
         lambda s: s.depthwise and not s.line,
         "nxc",
         JIT,
-        "on one thread jit:avx2 takes 58 times as long as the first: 32, 22 x 22, 7x7: 16 and"
-        " 0.28 ms",
+        "gemm takes, depthwise 240, 28 x 28, 5x5: 2.8 times as long; 64, 12 x 13, 6x6: 1.6; 94, 45"
+        " x 76, 7x7/2: 2.6",
     ),
     # Along a line, where some have only a matrix product.
     Rule(
@@ -117,10 +100,22 @@ WEIGHTS = (
         "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2",
     ),
     Rule(
+        lambda s: s.thin and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
+        "nxc",
+        JIT,
+        "where that one must not run: 1 -> 2, 584 x 584, 5x5: 1.8; 1 -> 3, 441 x 441, 5x5: 1.6",
+    ),
+    Rule(
         lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided,
         "given",
         JIT_AVX2,
         "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4",
+    ),
+    Rule(
+        lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided and not s.bf16,
+        "given",
+        JIT,
+        "where that one must not run: 1, 264 x 264, 11x11: 2.7",
     ),
     Rule(
         lambda s: (
