@@ -255,7 +255,7 @@ read_version() {
 
 configure() {
     objects=${build_dir:-$cache/build-$version-$variant}
-    local home='' primitives='CONVOLUTION;DECONVOLUTION;REORDER' graph=OFF
+    local home='' primitives='CONVOLUTION;DECONVOLUTION;MATMUL;REORDER' graph=OFF
     if [ "$variant" = full ]; then
         primitives=ALL graph=ON
     fi

@@ -91,7 +91,7 @@ def test_a_dry_run_prints_and_runs_nothing(machine: Machine) -> None:
     assert "5f93c2194d41d36dc55eb736ce00899b8946e7a3" in text
     assert f"-B {machine.cache}/build-3.13.1-minimal -G Ninja" in text
     for option in (
-        "PRIMITIVE=CONVOLUTION\\;DECONVOLUTION\\;REORDER",
+        "PRIMITIVE=CONVOLUTION\\;DECONVOLUTION\\;MATMUL\\;REORDER",
         "WORKLOAD=TRAINING",
         "CPU_RUNTIME=OMP",
         "GPU_RUNTIME=NONE",

@@ -15,6 +15,7 @@ from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.select import candidates
 from onednn_py.dispatch.bound_call import run, settings
 from onednn_py.dispatch.planner import plan_call, prepared_backend
+from onednn_py.errors import OneDNNError
 from onednn_py.problem.arrays import element_strides
 from onednn_py.problem.call_spec import SubProblem, call_spec
 from onednn_py.problem.problem import Problem
@@ -28,6 +29,7 @@ __all__ = [
     "CandidateRun",
     "StridedCandidateRun",
     "assert_apart",
+    "computes_products",
     "of_images",
     "plan_problem",
     "plan_sub_problems",
@@ -65,6 +67,17 @@ GEOMETRIES = {
 
 def of_images(geometry: Case, images: int) -> Case:
     return replace(geometry, minibatch=images)
+
+
+def computes_products() -> bool:
+    """Whether the library has oneDNN's matmul, which a minimal build of before lacks."""
+    engine = current_engine()
+    matrix = engine.strided_desc((2, 2), "f32", (2, 1))
+    try:
+        engine.matmul_desc((matrix, matrix), None, matrix, adds=False, fpmath_mode="strict")
+    except OneDNNError:
+        return False
+    return True
 
 
 def plan_sub_problems(

@@ -24,6 +24,7 @@ AREAS = (
     "primitive",
     "convolution",
     "deconvolution",
+    "matmul",
     "reorder",
     "openmp",
 )

@@ -63,7 +63,7 @@ class Engine:
         self._kinds = {"engine": self._kind("engine", None)}
         self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
         self._kinds = {kind: self._kind(kind, self.handle) for kind in OBJECTS}
-        self._attributes = {"strict": self._attributes_of("strict")}
+        self._attributes = {("strict", False): self._attributes_of("strict", False)}
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
         """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""
@@ -120,7 +120,7 @@ class Engine:
             self._lib.dnnl_format_tag_any,
         )
 
-    def _attributes_of(self, fpmath_mode: str) -> Handle:
+    def _attributes_of(self, fpmath_mode: str, adds: bool) -> Handle:
         attributes = self._create("primitive_attr", "dnnl_primitive_attr_create")
         # The library's own scratchpad ties a primitive to the thread that created it.
         self.check(
@@ -135,13 +135,29 @@ class Engine:
                 "dnnl_primitive_attr_set_fpmath_mode",
                 self._lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
             )
+        if adds:
+            post_ops = self._create("post_ops", "dnnl_post_ops_create")
+            self.check(
+                "dnnl_post_ops_append_sum",
+                self._lib.dnnl_post_ops_append_sum(
+                    post_ops, 1.0, 0, self._lib.dnnl_data_type_undef
+                ),
+            )
+            self.check(
+                "dnnl_primitive_attr_set_post_ops",
+                self._lib.dnnl_primitive_attr_set_post_ops(attributes, post_ops),
+            )
         return attributes
 
-    def attributes(self, fpmath_mode: str) -> Handle:
-        """Primitive attributes: a scratchpad of the caller's, and a floating-point mode."""
-        if fpmath_mode not in self._attributes:
-            self._attributes[fpmath_mode] = self._attributes_of(fpmath_mode)
-        return self._attributes[fpmath_mode]
+    def attributes(self, fpmath_mode: str, adds: bool = False) -> Handle:
+        """Primitive attributes: a scratchpad of the caller's, and a floating-point mode.
+
+        With ``adds`` the result is added to the target's content.
+        """
+        key = fpmath_mode, adds
+        if key not in self._attributes:
+            self._attributes[key] = self._attributes_of(fpmath_mode, adds)
+        return self._attributes[key]
 
     def convolution_desc(
         self,
@@ -194,25 +210,47 @@ class Engine:
             self.handle,
             target,
             self.handle,
-            self._adding() if adds else self.attributes("strict"),
+            self.attributes("strict", adds),
         )
 
-    def _adding(self) -> Handle:
-        if "adding" not in self._attributes:
-            attributes = self._attributes_of("strict")
-            post_ops = self._create("post_ops", "dnnl_post_ops_create")
-            self.check(
-                "dnnl_post_ops_append_sum",
-                self._lib.dnnl_post_ops_append_sum(
-                    post_ops, 1.0, 0, self._lib.dnnl_data_type_undef
-                ),
-            )
-            self.check(
-                "dnnl_primitive_attr_set_post_ops",
-                self._lib.dnnl_primitive_attr_set_post_ops(attributes, post_ops),
-            )
-            self._attributes["adding"] = attributes
-        return self._attributes["adding"]
+    def matmul_desc(
+        self,
+        factors: Sequence[Handle],
+        bias: Handle | None,
+        product: Handle,
+        *,
+        adds: bool,
+        fpmath_mode: str,
+    ) -> Handle:
+        """Primitive descriptor of a product of matrices, or of batches of matrices.
+
+        Parameters
+        ----------
+        factors : sequence of Handle
+            Memory descriptors of src, (batch, m, k), and weights, (batch, k, n).
+        bias : Handle or None
+            (1, 1, n) or (1, m, n), for example.
+        product : Handle
+            (batch, m, n).
+        adds : bool
+            Whether the product is added to the target's content.
+        fpmath_mode : str
+
+        Raises
+        ------
+        OneDNNError
+            With status ``unimplemented`` if no implementation takes the product, or the library was
+            built without matmul.
+        """
+        return self._create(
+            "primitive_desc",
+            "dnnl_matmul_primitive_desc_create",
+            self.handle,
+            *factors,
+            self._ffi.NULL if bias is None else bias,
+            product,
+            self.attributes(fpmath_mode, adds),
+        )
 
     def next_implementation(self, primitive_desc: Handle) -> bool:
         """Move the descriptor to its next implementation; False if there is none."""

@@ -9,7 +9,13 @@ from typing import NamedTuple
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
-from onednn_py.backends.onednn.selection.descriptors import EXECUTION_ARGUMENTS, QUERIES, user_desc
+from onednn_py.backends.onednn.selection.descriptors import (
+    bias_desc,
+    execution_arguments,
+    queries,
+    user_desc,
+)
+from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.problem import Problem
 
 from .casts import CastTensor
@@ -116,7 +122,7 @@ class Lowering:
         problem = candidate.formulation.chunks[self._index].problem
         arguments: list[tuple[int, int]] = []
         after: list[_Reorder] = []
-        for role, argument in EXECUTION_ARGUMENTS[problem.direction].items():
+        for role, argument in execution_arguments(problem).items():
             if role not in problem.layouts:
                 continue
             tensor = self._tensor(number, candidate, role)
@@ -176,7 +182,8 @@ class Lowering:
             return total, out
         if not tensor.chunk.is_last:
             out = []
-        if tensor.chunk.is_first:
+        problem = tensor.chunk.problem
+        if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
             return total, out
         term = self._inner_buffer(tensor, "term")
         return term, [_Reorder(tensor.name, term, total, adds=True), *out]
@@ -213,9 +220,9 @@ class Lowering:
 
     def _wanted(self, candidate: Candidate, role: str, problem: Problem) -> Handle:
         engine = self._engine
-        if problem.bias is not None and role == "bias":
-            return engine.strided_desc(problem.bias.shape, candidate.formulation.dtype(role), (1,))
-        query = QUERIES[problem.direction][role]
+        if role == "bias":
+            return bias_desc(engine, problem, candidate.formulation.dtype(role))
+        query = queries(problem)[role]
         return engine.clone_desc(engine.desc_of(candidate.descriptors[problem], query))
 
     def _buffer(self, buffer: Buffer) -> int:

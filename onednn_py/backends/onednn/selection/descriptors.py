@@ -1,12 +1,12 @@
 """Primitive descriptors of problems: the only module that knows how oneDNN writes a problem.
 
 oneDNN writes "no dilation" as 0, keeps weights without a group axis where there are no
-groups, and wants a forward descriptor as a hint for every backward one.
+groups, and wants a forward descriptor as a hint for every backward one. Its matmul wants matrices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -14,11 +14,12 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .defects import forbidden
+from .matmul import Product
 
-__all__ = ["EXECUTION_ARGUMENTS", "QUERIES", "implementations", "user_desc"]
+__all__ = ["bias_desc", "execution_arguments", "implementations", "queries", "user_desc"]
 
 # For each direction: the execution argument and the query of each role.
-EXECUTION_ARGUMENTS = {
+_EXECUTION_ARGUMENTS = {
     Direction.FORWARD: {"src": "SRC", "weights": "WEIGHTS", "dst": "DST", "bias": "BIAS"},
     Direction.BACKWARD_DATA: {"src": "DIFF_SRC", "weights": "WEIGHTS", "dst": "DIFF_DST"},
     Direction.BACKWARD_WEIGHTS: {
@@ -28,7 +29,7 @@ EXECUTION_ARGUMENTS = {
         "bias": "DIFF_BIAS",
     },
 }
-QUERIES = {
+_QUERIES = {
     Direction.FORWARD: {"src": "src", "weights": "weights", "dst": "dst"},
     Direction.BACKWARD_DATA: {"src": "diff_src", "weights": "weights", "dst": "diff_dst"},
     Direction.BACKWARD_WEIGHTS: {
@@ -39,12 +40,31 @@ QUERIES = {
 }
 
 
+def execution_arguments(problem: Problem) -> Mapping[str, str]:
+    """Return the name of each role's execution argument, a bias included."""
+    if isinstance(problem, Product):
+        first, second = problem.factors
+        return {first: "SRC", second: "WEIGHTS", problem.result_role: "DST", "bias": "BIAS"}
+    return _EXECUTION_ARGUMENTS[problem.direction]
+
+
+def queries(problem: Problem) -> Mapping[str, str]:
+    """Return the name of each role's query for the memory descriptor that a primitive takes."""
+    if isinstance(problem, Product):
+        first, second = problem.factors
+        return {first: "src", second: "weights", problem.result_role: "dst"}
+    return _QUERIES[problem.direction]
+
+
 def _weights_axes(problem: Problem, numbers: tuple[int, ...]) -> tuple[int, ...]:
     return numbers if problem.groups > 1 else numbers[1:]
 
 
 def _numbers(problem: Problem, role: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides of a tensor, as oneDNN counts its axes."""
+    if isinstance(problem, Product):
+        matrix = problem.matrix(role)
+        return matrix.shape, matrix.strides
     layout: TensorLayout = getattr(problem, role)
     if role == "weights":
         return _weights_axes(problem, layout.shape), _weights_axes(problem, layout.strides)
@@ -55,6 +75,14 @@ def user_desc(engine: Engine, problem: Problem, role: str, dtype: str = "") -> H
     """Return the memory descriptor of a tensor by its strides, in the problem's type or another."""
     shape, strides = _numbers(problem, role)
     return engine.strided_desc(shape, dtype or problem.dtype, strides)
+
+
+def bias_desc(engine: Engine, problem: Problem, dtype: str = "") -> Handle | None:
+    """Return the memory descriptor of the bias that a primitive takes, None if it has none."""
+    if problem.bias is None:
+        return None
+    # Implementations take a dense bias only, whatever the strides of the caller's.
+    return user_desc(engine, _with_dense(problem, "bias"), "bias", dtype)
 
 
 def implementations(
@@ -88,8 +116,13 @@ def implementations(
             given, src=given.src.with_channels("nxc"), dst=given.dst.with_channels("nxc")
         )
     given = given if weights == "given" else _with_dense(given, "weights")
-    # The hint must outlive the iteration: moving on reads it again.
-    descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)
+    if isinstance(problem, Product):
+        if activations != "given":
+            return
+        descriptor = hint = _product_desc(engine, problem, weights, weights_dtype)
+    else:
+        # The hint must outlive the iteration: moving on reads it again.
+        descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)
     while True:
         name = engine.implementation(descriptor)
         if forbidden(name, given, engine.library.version) is None:
@@ -112,6 +145,23 @@ def _desc(engine: Engine, problem: Problem, role: str, layout: str, dtype: str =
     return engine.strided_desc(tensor.shape, problem.dtype, tensor.with_channels(layout).strides)
 
 
+def _product_desc(engine: Engine, product: Product, weights: str, weights_dtype: str) -> Handle:
+    """Return the primitive descriptor of a matmul, on activations in the caller's layouts."""
+    layouts = {"src": "given", "weights": weights, "dst": "given"}
+    dtypes = {product.result_role: weights_dtype} if product.result_role == "weights" else {}
+    *factors, result = (
+        _desc(engine, product, role, layouts[role], dtypes.get(role, ""))
+        for role in (*product.factors, product.result_role)
+    )
+    return engine.matmul_desc(
+        factors,
+        bias_desc(engine, product),
+        result,
+        adds=product.adds,
+        fpmath_mode=product.fpmath_mode,
+    )
+
+
 def _primitive_desc(
     engine: Engine, problem: Problem, activations: str, weights: str, weights_dtype: str
 ) -> tuple[Handle, Handle]:
@@ -126,19 +176,13 @@ def _primitive_desc(
     )
     mode = problem.fpmath_mode
 
-    def bias(dtype: str = "") -> Handle | None:
-        if problem.bias is None:
-            return None
-        # Implementations take a dense bias only, whatever the strides of the caller's.
-        return engine.strided_desc(problem.bias.shape, dtype or problem.dtype, (1,))
-
     @cache
     def desc(role: str, layout: str, dtype: str) -> Handle:
         return _desc(engine, problem, role, layout, dtype)
 
     def forward(layouts: dict[str, str]) -> Handle:
         src, weights, dst = (desc(role, layout, "") for role, layout in layouts.items())
-        tensors = (src, weights, bias(), dst)
+        tensors = (src, weights, bias_desc(engine, problem), dst)
         return engine.convolution_desc(family, "forward", tensors, geometry, fpmath_mode=mode)
 
     if problem.direction is Direction.FORWARD:
@@ -152,7 +196,7 @@ def _primitive_desc(
         for role, layout in layouts.items()
     ]
     if is_gradient:
-        tensors.insert(2, bias(weights_dtype))
+        tensors.insert(2, bias_desc(engine, problem, weights_dtype))
     direction = problem.direction.value
     descriptor = engine.convolution_desc(
         family, direction, tensors, geometry, hint, fpmath_mode=mode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,24 @@ from onednn_py.problem.problem import Direction, Problem, TensorLayout
 from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk, split
+from .matmul import Product, as_product, has_matrices, is_matrix
 from .phases import as_forward, phases, unwritten
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
 Array = npt.NDArray[Any]
+_P = TypeVar("_P", bound=Problem)
 
 # direct: the family's own primitive. as_convolution: a transposed problem on the convolution
 # primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
 # not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
 # forward convolution with flipped weights, or with strides as several of them, see `phases`.
-FORMULATIONS = ("direct", "as_convolution", "strided_1x1", "flipped")
+# matmul: a 1x1 kernel as products of matrices.
+FORMULATIONS = ("direct", "as_convolution", "strided_1x1", "matmul", "flipped")
+
+# A product is made ready for each image, where a weights gradient needs one. More images than these
+# are not worth the time.
+MOST_IMAGES = 256
 
 # Sums of chunks are stored between them, which a narrower type would round.
 SUM_DTYPE = "f32"
@@ -46,6 +53,8 @@ class Formulation:
         It begins at the first element, so that addresses stay what they are.
     bias_apart : bool
         Whether the bias gradient is summed outside the primitive.
+    swaps_channels : bool
+        Whether the weights of ``problem`` have src's channels where those of ``asked`` have dst's.
     flips : bool
         Whether the weights of ``problem`` are those of ``asked`` flipped along all spatial axes.
     copied : frozenset of str
@@ -60,6 +69,7 @@ class Formulation:
     roles: dict[str, str]
     window: tuple[slice, ...]
     bias_apart: bool
+    swaps_channels: bool = False
     flips: bool = False
     copied: frozenset[str] = frozenset()
     is_partial: bool = False
@@ -79,9 +89,10 @@ class Formulation:
         return self.problem.dtype != self.asked.dtype
 
     @property
-    def weights_order(self) -> tuple[bool, bool]:
+    def weights_order(self) -> Hashable:
         """Equal where two formulations of a problem read the weights in the same order."""
-        return self.problem.transposed, self.flips
+        factors = self.problem.factors if isinstance(self.problem, Product) else None
+        return self.swaps_channels, self.flips, factors
 
     def dtype(self, role: str) -> str:
         """Return the data type of what the primitive reads or writes."""
@@ -115,9 +126,7 @@ class Formulation:
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
         if role == "weights":
-            # A data gradient's weights lead from dst to src.
-            exchanged = self.asked.direction is Direction.BACKWARD_DATA and self.flips
-            if exchanged or (not self.flips and self.problem.transposed != self.asked.transposed):
+            if self.swaps_channels:
                 array = array.swapaxes(1, 2)
             return np.flip(array, tuple(range(3, array.ndim))) if self.flips else array
         if self.roles[role] == self.asked.stepped_role:
@@ -147,6 +156,8 @@ def formulate(
     """
     if formulation == "flipped":
         return _flipped(asked, compute_dtype) if chunks == 1 else None
+    if formulation == "matmul":
+        return _matmul(asked, compute_dtype, chunks, split_axis)
     window = _window(asked, formulation)
     if window is None:
         return None
@@ -190,12 +201,16 @@ def formulate(
         )
         problem = _copied(problem, roles_of, compute_dtype)
     copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
-    is_partial = asked.result_role == stepped and any(
-        span.indices(size) != (0, size, 1)
-        for span, size in zip(window, _spatial_sizes(asked), strict=True)
-    )
     return Formulation(
-        asked, problem, parts, roles, window, bias_apart, copied=copied, is_partial=is_partial
+        asked,
+        problem,
+        parts,
+        roles,
+        window,
+        bias_apart,
+        swaps_channels=exchange,
+        copied=copied,
+        is_partial=_leaves_elements_out(asked, window),
     )
 
 
@@ -226,9 +241,71 @@ def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
         roles,
         window,
         bias_apart=False,
+        swaps_channels=not asked.transposed,
         flips=True,
         copied=frozenset(copied),
         is_partial=is_partial,
+    )
+
+
+def _matmul(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) -> Formulation | None:
+    """Return a 1x1 problem as products of matrices."""
+    window = _window(asked, "matmul")
+    if window is None:
+        return None
+    stepped = asked.stepped_role
+    seen: dict[str, Any] = {stepped: _layout_seen(getattr(asked, stepped), window)}
+    product = as_product(replace(asked, **seen))
+    if product is None:
+        return None
+    if product.has_bias_gradient:
+        product = replace(product, bias=None)
+    copied = {role for role in ("src", "dst") if not is_matrix(getattr(product, role))}
+    if compute_dtype != asked.dtype:
+        copied = set(product.layouts)
+    parts = _products(product, split_axis, chunks, copied, compute_dtype)
+    if parts is None and chunks == 1 and product.direction is Direction.BACKWARD_WEIGHTS:
+        images = product.src.shape[0]
+        number = images if images <= MOST_IMAGES else 0
+        parts = _products(product, "minibatch", number, copied, compute_dtype)
+    if parts is None:
+        return None
+    roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
+    exchange = asked.direction is Direction.BACKWARD_DATA
+    if exchange:
+        roles |= {"src": "dst", "dst": "src"}
+    return Formulation(
+        asked,
+        _copied(product, copied, compute_dtype),
+        parts,
+        roles,
+        window,
+        bias_apart=asked.has_bias_gradient,
+        swaps_channels=exchange,
+        copied=frozenset(copied),
+        is_partial=_leaves_elements_out(asked, window),
+    )
+
+
+def _products(
+    product: Product, split_axis: str, number: int, copied: set[str], dtype: str
+) -> tuple[Chunk, ...] | None:
+    """Return a product in chunks, each a single primitive that adds to the sum of those before."""
+    chunks = []
+    for chunk in split(product, split_axis, number) or ():
+        adds = not chunk.is_first and chunk.tensors["weights"].is_partial_sum
+        part = replace(_copied(cast(Product, chunk.problem), copied, dtype), adds=adds)
+        if not has_matrices(part):
+            return None
+        chunks.append(replace(chunk, problem=part))
+    return tuple(chunks) or None
+
+
+def _leaves_elements_out(asked: Problem, window: tuple[slice, ...]) -> bool:
+    """Whether the window of the result leaves elements out."""
+    return asked.result_role == asked.stepped_role and any(
+        span.indices(size) != (0, size, 1)
+        for span, size in zip(window, _spatial_sizes(asked), strict=True)
     )
 
 
@@ -245,13 +322,13 @@ def _window(asked: Problem, formulation: str) -> tuple[slice, ...] | None:
     left out: oneDNN wants ``pads_end > -stride``.
     """
     numbers = list(zip(_spatial_sizes(asked), asked.pads_end, asked.strides, strict=True))
-    if formulation != "strided_1x1":
+    if formulation not in ("strided_1x1", "matmul"):
         return tuple(
             slice(0, size + end if end <= -stride else size) for size, end, stride in numbers
         )
     applies = (
         all(extent == 1 for extent in asked.kernel)
-        and any(stride > 1 for stride in asked.strides)
+        and (formulation == "matmul" or any(stride > 1 for stride in asked.strides))
         and not any(asked.pads_begin)
         and all(end <= 0 for end in asked.pads_end)
     )
@@ -274,7 +351,7 @@ def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: st
     return chunks > 1 and (shares_elements or splits_src)
 
 
-def _copied(problem: Problem, roles: Iterable[str], dtype: str) -> Problem:
+def _copied(problem: _P, roles: Iterable[str], dtype: str) -> _P:
     """Return a problem, perhaps of another data type, on copies without gaps of some tensors."""
     layouts: dict[str, Any] = {role: getattr(problem, role).dense() for role in roles}
     return replace(problem, dtype=dtype, **layouts)

@@ -14,7 +14,7 @@ from .candidate import Candidate
 from .choice import Choice
 from .chunks import SPLIT_AXES
 from .defects import is_reference
-from .descriptors import QUERIES
+from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
 from .heuristics import Preference, fallbacks, gains_from_bias_apart
 from .limits import compute_dtypes
@@ -215,5 +215,5 @@ def _layouts(engine: Engine, candidate: Candidate) -> list[Handle]:
     """Return copies of the memory descriptors that a candidate's primitive takes."""
     problem = candidate.formulation.problems[0]
     descriptor = candidate.descriptors[problem]
-    queries = QUERIES[problem.direction].values()
-    return [engine.clone_desc(engine.desc_of(descriptor, query)) for query in queries]
+    names = queries(problem).values()
+    return [engine.clone_desc(engine.desc_of(descriptor, query)) for query in names]

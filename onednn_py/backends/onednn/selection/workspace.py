@@ -13,8 +13,9 @@ from onednn_py.problem.problem import Problem
 from .candidate import Candidate
 from .choice import Choice
 from .chunks import SPLIT_AXES
-from .descriptors import QUERIES, implementations, user_desc
+from .descriptors import implementations, queries, user_desc
 from .formulations import Formulation, formulate
+from .matmul import Product
 
 __all__ = [
     "agree_on_shared",
@@ -104,7 +105,7 @@ def agree_on_shared(
     engine: Engine, formulation: Formulation, descriptors: Mapping[Problem, Handle]
 ) -> bool:
     """Whether tensors that are not split have the same memory layout for all chunks."""
-    for role, query in QUERIES[formulation.problem.direction].items():
+    for role, query in queries(formulation.problem).items():
         first, *others = [engine.desc_of(one, query) for one in descriptors.values()]
         if not formulation.chunks[0].tensors[role].is_split and not all(
             engine.equal(first, other) for other in others
@@ -131,7 +132,7 @@ def copies_activations(engine: Engine, candidate: Candidate) -> bool:
     return any(
         not engine.equal(
             user_desc(engine, problem, role),
-            engine.desc_of(candidate.descriptors[problem], QUERIES[problem.direction][role]),
+            engine.desc_of(candidate.descriptors[problem], queries(problem)[role]),
         )
         for role in ("src", "dst")
     )
@@ -165,7 +166,7 @@ def _workspace_bytes(engine: Engine, candidate: Candidate) -> int:
     nbytes: int = max(
         engine.nbytes(engine.desc_of(one, "scratchpad")) for one in candidate.descriptors.values()
     )
-    for role in QUERIES[candidate.formulation.problem.direction]:
+    for role in queries(candidate.formulation.problem):
         nbytes += max(_copy_bytes(engine, candidate, one, role) for one in candidate.descriptors)
     return nbytes
 
@@ -173,7 +174,7 @@ def _workspace_bytes(engine: Engine, candidate: Candidate) -> int:
 def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: str) -> int:
     """Return how many bytes the copies of a chunk's tensor take."""
     formulation = candidate.formulation
-    query = QUERIES[problem.direction][role]
+    query = queries(problem)[role]
     given = user_desc(engine, problem, role)
     wanted = engine.desc_of(candidate.descriptors[problem], query)
     nbytes = 0
@@ -181,7 +182,7 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
         nbytes += engine.nbytes(given)
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)
-    if formulation.chunks[0].tensors[role].is_partial_sum:
+    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Product):
         nbytes += engine.nbytes(wanted)
     return nbytes
 
