@@ -7,21 +7,35 @@ from functools import partial
 from typing import NamedTuple
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.backends.onednn.selection.bias_sums import (
+    OnesProduct,
+    chunk_layout,
+    ones_products,
+    partial_sums,
+    sums_shape,
+)
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
 from onednn_py.backends.onednn.selection.descriptors import (
     bias_desc,
     execution_arguments,
+    ones_product_desc,
     queries,
     user_desc,
 )
+from onednn_py.backends.onednn.selection.formulations import SUM_DTYPE
 from onednn_py.backends.onednn.selection.matmul import Product
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
+from .bias import BiasSums
 from .casts import CastTensor
 from .program import Buffer, Layout, Program, Step
 
-__all__ = ["Lowering"]
+__all__ = ["ONES", "Lowering"]
+
+# The operand that products with ones read.
+ONES = "ones"
 
 
 class _Reorder(NamedTuple):
@@ -73,6 +87,7 @@ class Lowering:
     ----------
     operands : list of str
     casts : list of CastTensor
+    sums : list of BiasSums
     reordered : list of str
         Names of the operands whose layout the primitives do not take as it is.
     layouts : dict
@@ -90,6 +105,8 @@ class Lowering:
         self._inner: dict[Hashable, int] = {}
         self._inputs: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
         self.casts: list[CastTensor] = []
+        self.sums: list[BiasSums] = []
+        self._ones_products: dict[Hashable, tuple[list[Handle], Handle | None]] = {}
         self.reordered: list[str] = []
         self.layouts: dict[str, Handle] = {}
         self.scratchpad_bytes = 0
@@ -140,7 +157,55 @@ class Lowering:
         descriptor = candidate.descriptors[problem]
         name = candidate.choice.implementation
         self._step(("candidate", number, problem), name, lambda: descriptor, arguments)
+        if candidate.formulation.bias_apart:
+            self._sum_bias(number, candidate)
         return after
+
+    def _sum_bias(self, number: int, candidate: Candidate) -> None:
+        """Add the products that sum a chunk's part of diff_dst, if there are such."""
+        engine, formulation = self._engine, candidate.formulation
+        chunk, dtype = formulation.chunks[self._index], formulation.problem.dtype
+        found = chunk_layout(formulation, chunk)
+        if found is None:
+            return
+        role, layout = found
+        shape, products = sums_shape(layout), ones_products(layout)
+        if shape is None or None in [self._ones_product(one, dtype)[1] for one in products]:
+            return
+        name, of_chunk = candidate.name("bias"), partial_sums(layout)
+        if self._index == 0:
+            total = of_chunk * len(formulation.chunks)
+            offset = self._layout.add(4 * total)
+            self.sums.append(BiasSums(name, dtype, offset, total, *shape))
+        target = self.sums[-1].offset + 4 * of_chunk * self._index
+        begin = 0 if role in formulation.copied else formulation.offset(role, chunk)
+        read, of_ones = self._operand(candidate.operand(role)), self._operand(ONES)
+        for index, one in enumerate(products):
+            (first, second, sums), descriptor = self._ones_product(one, dtype)
+            offset = begin + one.begin * DTYPES[dtype].itemsize
+            factors = [Buffer(first, read, offset), Buffer(second, of_ones)]
+            if one.ones_first:
+                factors = [Buffer(first, of_ones), Buffer(second, read, offset)]
+            arguments = [
+                (engine.argument("SRC"), self._buffer(factors[0])),
+                (engine.argument("WEIGHTS"), self._buffer(factors[1])),
+                (engine.argument("DST"), self._buffer(Buffer(sums, offset=target))),
+            ]
+            key = "ones", number, chunk.problem, index
+            self._step(key, f"sum of {name}", partial(_itself, descriptor), arguments)
+            target += 4 * one.sums.size
+
+    def _ones_product(self, one: OnesProduct, dtype: str) -> tuple[list[Handle], Handle | None]:
+        """Return the memory descriptors of a product with ones, and that of its primitive."""
+        key = one, dtype
+        if key not in self._ones_products:
+            dtypes = (dtype, dtype, SUM_DTYPE)
+            descs = [
+                self._engine.strided_desc(layout.shape, of_matrix, layout.strides)
+                for layout, of_matrix in zip((one.first, one.second, one.sums), dtypes, strict=True)
+            ]
+            self._ones_products[key] = descs, ones_product_desc(self._engine, descs)
+        return self._ones_products[key]
 
     def _tensor(self, number: int, candidate: Candidate, role: str) -> _Tensor:
         chunk = candidate.formulation.chunks[self._index]
@@ -280,3 +345,7 @@ class Lowering:
         if index is not None:
             arguments = [*arguments, (engine.argument("SCRATCHPAD"), index)]
         self._steps.append(Step(name, primitive, tuple(arguments), reordered_input, self._index))
+
+
+def _itself(descriptor: Handle) -> Handle:
+    return descriptor

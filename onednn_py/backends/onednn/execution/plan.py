@@ -19,8 +19,9 @@ from onednn_py.problem.problem import Problem, TensorLayout
 from onednn_py.system.casting import widen_into
 from onednn_py.system.memory_pool import pool
 
+from .bias import ones
 from .casts import Casts
-from .lowering import Lowering
+from .lowering import ONES, Lowering
 from .packing import PackedInput
 from .program import Program, Step
 
@@ -79,10 +80,14 @@ class OneDNNPlan(Plan):
         self._whole: OneDNNPlan | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
+        self._sums = tuple(lowering.sums)
+        summed = [one.name for one in self._sums]
         self._completed = [
-            candidate for candidate in candidates if candidate.formulation.needs_completion
+            candidate
+            for candidate in candidates
+            if candidate.formulation.needs_completion and candidate.name("bias") not in summed
         ]
-        if not self.casts and not self._completed:
+        if not self.casts and not self._completed and not self._sums:
             # Bound methods, which a call finds without the class.
             program = self.program
             self.address_runner = AddressRunner(
@@ -163,12 +168,14 @@ class OneDNNPlan(Plan):
             formulation.complete(
                 {role: tensors[name] for role, name in named.items() if name in tensors}
             )
+        if self._sums:
+            tensors = {**tensors, ONES: ones(self._sums[0].dtype)}
         pointers = {
             name: packed[name] if name in packed else self.engine.pointer(tensors[name])
             for name in self.operands
         }
         casts = [cast for cast in self.casts if cast.name not in packed]
-        if not casts:
+        if not casts and not self._sums:
             program.run(list(pointers.values()))
             return
         block = pool.acquire(self.workspace_bytes)
@@ -176,7 +183,10 @@ class OneDNNPlan(Plan):
             base = self.engine.pointer(block)
             for cast in casts:
                 pointers[cast.name] = base + cast.offset
-            program.run(list(pointers.values()), block, Casts(casts, tensors, block))
+            hooks = Casts(casts, tensors, block) if casts else None
+            program.run(list(pointers.values()), block, hooks)
+            for one in self._sums:
+                one.write(tensors, block)
         finally:
             pool.release(block)
 

@@ -43,7 +43,7 @@ class Choice:
     split_axis : str
         Along which axis, a key of `chunks.SPLIT_AXES`.
     bias_apart : bool
-        Whether a bias gradient is summed outside the primitive, by NumPy.
+        Whether a bias gradient is summed outside the primitive, see `bias_sums`.
     """
 
     compute_dtype: str

@@ -6,17 +6,29 @@ groups, and wants a forward descriptor as a hint for every backward one. Its mat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .defects import forbidden
 from .matmul import Product
 
-__all__ = ["bias_desc", "execution_arguments", "implementations", "queries", "user_desc"]
+__all__ = [
+    "bias_desc",
+    "execution_arguments",
+    "implementations",
+    "ones_product_desc",
+    "queries",
+    "user_desc",
+]
+
+# The matmul that sums in the same order on any number of threads.
+_GEMM = re.compile("^gemm")
 
 # For each direction: the execution argument and the query of each role.
 _EXECUTION_ARGUMENTS = {
@@ -160,6 +172,27 @@ def _product_desc(engine: Engine, product: Product, weights: str, weights_dtype:
         adds=product.adds,
         fpmath_mode=product.fpmath_mode,
     )
+
+
+def ones_product_desc(engine: Engine, descs: Sequence[Handle]) -> Handle | None:
+    """Return the primitive descriptor of a product with ones, None if there is no fit one.
+
+    Parameters
+    ----------
+    engine : Engine
+    descs : sequence of Handle
+        Memory descriptors of both factors and of the product.
+    """
+    try:
+        descriptor = engine.matmul_desc(descs[:2], None, descs[2], adds=False, fpmath_mode="strict")
+    except OneDNNError as error:
+        if error.status != "unimplemented":
+            raise
+        return None
+    while not _GEMM.search(engine.implementation(descriptor)):
+        if not engine.next_implementation(descriptor):
+            return None
+    return descriptor
 
 
 def _primitive_desc(

@@ -107,7 +107,7 @@ class Formulation:
         return elements * DTYPES[self.problem.dtype].itemsize
 
     def complete(self, tensors: Mapping[str, Array]) -> None:
-        """Compute what the primitive does not: the bias gradient, elements that it leaves out."""
+        """Compute what no primitive does: the bias gradient, elements that are left out."""
         asked = self.asked
         if self.bias_apart:
             sum_into_bias(tensors["bias"], tensors["dst"])
