@@ -15,7 +15,7 @@ from onednn_py.problem.call_spec import CallSpec, call_spec
 from onednn_py.problem.operations import OPERATIONS
 from onednn_py.system.forks import in_forked_child
 
-from .bound_call import BoundCall, run, settings
+from .bound_call import BoundCall, Settings, run, settings
 
 __all__ = ["call", "declare", "forget_calls"]
 
@@ -74,26 +74,35 @@ def call(name: str, arguments: Mapping[str, Any]) -> Any:
     *values, out, backend, fpmath_mode = _pick[name](arguments)
     chosen = settings(backend, fpmath_mode)
     count = _TENSORS[name]
-    bound = _calls.get(_key(name, chosen.fpmath_mode, values, count))
-    if bound is None:
+    key = _key(name, chosen.fpmath_mode, values, count)
+    bound = _calls.get(key)
+    if bound is not None:
+        return _execute(bound, values[:count], out, chosen)
+    if list in map(type, values):
         # The lists that are checked are those of the key, whatever other threads do to them.
         values = [list(value) if type(value) is list else value for value in values]
-        spec = call_spec(name, dict(zip(_names[name], values, strict=True)))
-        tensors = _tensors(spec, values[:count])
-        results = run(spec, tensors, spec.outs(out), chosen)
         key = _key(name, chosen.fpmath_mode, values, count)
-        if key is not None:
-            _remember(key, spec, tensors, chosen.fpmath_mode)
-        return spec.returned(results)
+    spec = call_spec(name, dict(zip(_names[name], values, strict=True)))
+    tensors = _tensors(spec, values[:count])
+    bound = None if key is None else _bound(spec, tensors, chosen.fpmath_mode)
+    if bound is None:
+        return spec.returned(run(spec, tensors, spec.outs(out), chosen))
+    result = _execute(bound, values[:count], out, chosen)
+    _remember(key, bound)
+    return result
+
+
+def _execute(bound: BoundCall, tensors: Sequence[Any], out: Any, chosen: Settings) -> Any:
+    """Compute a call of the tensors for which it is bound, None for one that is left out."""
     spec = bound.spec
-    arrays = [array for array in values[:count] if array is not None]
+    arrays = [array for array in tensors if array is not None]
     if out is None:
         outs = bound.new_results()
     else:
         outs = spec.outs(out)
         if not bound.accepts_outputs(arrays, outs):
-            tensors = dict(zip(spec.inputs, arrays, strict=True))
-            return spec.returned(run(spec, tensors, outs, chosen))
+            named = dict(zip(spec.inputs, arrays, strict=True))
+            return spec.returned(run(spec, named, outs, chosen))
     bound.execute(chosen, arrays + outs)
     return spec.returned(outs)
 
@@ -142,15 +151,18 @@ def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
     return tuple(key)
 
 
-def _remember(key: Any, spec: CallSpec, tensors: Mapping[str, Array], fpmath_mode: str) -> None:
-    """Keep a bound call, unless an array of it had to be copied."""
+def _bound(spec: CallSpec, tensors: Mapping[str, Array], fpmath_mode: str) -> BoundCall | None:
+    """Return the bound call of these tensors, None if one of them has to be copied."""
     strides = {}
     for name, array in tensors.items():
         found = element_strides(array)
         if found is None:
-            return
+            return None
         strides[name] = found
-    bound = BoundCall(spec, strides, fpmath_mode)
+    return BoundCall(spec, strides, fpmath_mode)
+
+
+def _remember(key: Any, bound: BoundCall) -> None:
     with _lock:
         while len(_calls) >= MOST_CALLS:
             del _calls[next(iter(_calls))]

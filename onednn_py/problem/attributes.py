@@ -19,6 +19,13 @@ __all__ = ["ATTRIBUTES", "Attributes", "documented_attributes", "parse_attribute
 AUTO_PADS = ("none", "valid", "same_upper", "same_lower")
 AUTO_PAD_RULES = ("native", "documented")
 
+# Attributes that were checked, since calls with new sizes mostly have the same.
+_parsed: dict[Any, Attributes] = {}
+MOST_KEPT = 256
+
+# Types whose equal values are the same value: True is no int here.
+_CONSTANT = frozenset((int, str, type(None)))
+
 # oneDNN's kernels keep strides, pads and dilations in 32-bit integers.
 LARGEST = 2**31 - 1
 
@@ -208,6 +215,31 @@ def parse_attributes(
     AttributeValueError
         Naming the operation, the attribute, what was expected and what came.
     """
+    key = _key(operation, spatial_axes, arguments)
+    known = _parsed.get(key)
+    if known is not None:
+        return known
+    parsed = _parse(operation, spatial_axes, arguments)
+    if key is not None:
+        if len(_parsed) >= MOST_KEPT:
+            _parsed.clear()
+        _parsed[key] = parsed
+    return parsed
+
+
+def _key(operation: Operation, spatial_axes: int, arguments: Mapping[str, Any]) -> Any:
+    """Return a key that equal attributes share, None if equal values may mean something else."""
+    for value in arguments.values():
+        kind = type(value)
+        if kind is tuple:
+            if not {int}.issuperset(map(type, value)):
+                return None
+        elif kind not in _CONSTANT:
+            return None
+    return (operation.name, spatial_axes, *arguments.items())
+
+
+def _parse(operation: Operation, spatial_axes: int, arguments: Mapping[str, Any]) -> Attributes:
     given, parsed = dict(arguments), {}
     for attribute, name in _names(operation).items():
         rule = ATTRIBUTES[attribute]

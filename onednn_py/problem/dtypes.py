@@ -73,6 +73,8 @@ def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
     DTypeError
         For any other.
     """
+    if isinstance(dtype, np.dtype) and dtype in _NAMES:
+        return _NAMES[dtype]
     try:
         # NumPy takes None for float64, which nobody can have meant.
         found = None if dtype is None else np.dtype(dtype).newbyteorder("=")

@@ -54,7 +54,7 @@ class TensorView:
 
     @property
     def canonical_shape(self) -> tuple[int, ...]:
-        return tuple(self.split[axis] for axis in self.axes)
+        return tuple(map(self.split.__getitem__, self.axes))
 
     def canonical(self, array: Array) -> Array:
         """Return ``array`` in canonical order, as a view."""
@@ -69,7 +69,7 @@ class TensorView:
             inner = strides[axis]
             outer = inner * self.split[axis + 1]
             strides = (*strides[:axis], outer, inner, *strides[axis + 1 :])
-        return tuple(strides[axis] for axis in self.axes)
+        return tuple(map(strides.__getitem__, self.axes))
 
 
 def activation_view(shape: tuple[int, ...], data_format: str) -> TensorView:

@@ -132,6 +132,8 @@ def _sharing_plan(
 
 def recall(problem: Problem) -> tuple[Choice, Entry] | None:
     """Return the choice that wisdom has for a problem on this machine, and its entry, or None."""
+    if store.is_empty():
+        return None
     entry = store.recall(_machine(current_engine().library), problem.name)
     if entry is None:
         return None

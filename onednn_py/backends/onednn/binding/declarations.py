@@ -13,7 +13,10 @@ import cffi
 
 from onednn_py.system.forks import forks_wait, in_forked_child
 
-__all__ = ["AREAS", "OBJECTS", "c_type", "declarations_folder", "ffi", "from_buffer", "text_of"]
+__all__ = [
+    *("AREAS", "OBJECTS", "c_type", "declarations_folder", "ffi", "from_buffer", "new_object"),
+    *("text_of", "with_destructor"),
+]
 
 # In the order of their dependence: an area uses the declarations of earlier areas.
 AREAS = (
@@ -53,8 +56,11 @@ _NAMED_TYPES = (
 )
 
 
-# That of cffi.FFI is a Python function around this one.
-from_buffer: Callable[[Any], Any] = _cffi_backend.FFI().from_buffer
+# Those of cffi.FFI are Python functions around these.
+_compiled = _cffi_backend.FFI()
+from_buffer: Callable[[Any], Any] = _compiled.from_buffer
+new_object: Callable[..., Any] = _compiled.new
+with_destructor: Callable[[Any, Callable[[Any], None]], Any] = _compiled.gc
 
 
 def declarations_folder() -> Path:

@@ -1,6 +1,6 @@
 """oneDNN's objects: every create with its destroy, every status checked.
 
-A handle is wrapped by ``ffi.gc`` on the line after its status check, with a destructor
+A handle is wrapped by cffi's ``gc`` on the line after its status check, with a destructor
 that holds the library, so that no handle outlives it.
 """
 
@@ -16,7 +16,15 @@ import numpy.typing as npt
 from onednn_py.errors import OneDNNError, OneDNNMemoryError
 from onednn_py.system.forks import forks_wait
 
-from .declarations import OBJECTS, c_type, ffi, from_buffer, text_of
+from .declarations import (
+    OBJECTS,
+    c_type,
+    ffi,
+    from_buffer,
+    new_object,
+    text_of,
+    with_destructor,
+)
 from .library import Library
 from .openmp import find_openmp
 
@@ -58,7 +66,6 @@ class Engine:
             value: name.removeprefix("dnnl_")
             for value, name in c_type("dnnl_status_t").elements.items()
         }
-        self._new = self._ffi.new
         self._dims_type = c_type("dnnl_dims_t")
         self._kinds = {"engine": self._kind("engine", None)}
         self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
@@ -83,7 +90,7 @@ class Engine:
     def _create(self, kind: str, function: str, *arguments: Any) -> Handle:
         """Call a function that creates an object of a kind into its first argument."""
         pointer_type, destructor, takes_locks = self._kinds[kind]
-        pointer = self._new(pointer_type)
+        pointer = new_object(pointer_type)
         create = getattr(self._lib, function)
         if takes_locks:
             with forks_wait:
@@ -92,7 +99,7 @@ class Engine:
             status = create(pointer, *arguments)
         if status:
             self.check(function, status)
-        return self._ffi.gc(pointer[0], destructor)
+        return with_destructor(pointer[0], destructor)
 
     def stream(self) -> Handle:
         flags = self._lib.dnnl_stream_default_flags
@@ -165,7 +172,6 @@ class Engine:
         direction: str,
         tensors: Sequence[Handle | None],
         geometry: Sequence[Sequence[int]],
-        hint: Handle | None = None,
         *,
         fpmath_mode: str,
     ) -> Handle:
@@ -179,8 +185,6 @@ class Engine:
             Memory descriptors in the prototype's order; None for a bias that is missing.
         geometry : sequence of sequence of int
             Strides, dilations (0 is dense), padding at the beginnings and at the ends.
-        hint : Handle, optional
-            A forward primitive descriptor, which the backward directions need.
         fpmath_mode : str
 
         Raises
@@ -197,7 +201,7 @@ class Engine:
             getattr(self._lib, f"dnnl_{family}_direct"),
             *(self._ffi.NULL if tensor is None else tensor for tensor in tensors),
             *(self._dims(numbers) for numbers in geometry),
-            *(() if direction == "forward" else (hint,)),
+            *(() if direction == "forward" else (self._ffi.NULL,)),
             self.attributes(fpmath_mode),
         )
 
@@ -263,7 +267,7 @@ class Engine:
 
     def implementation(self, primitive_desc: Handle) -> str:
         """Name of the descriptor's implementation, as oneDNN's verbose mode prints it."""
-        text = self._ffi.new(c_type("const char **"))
+        text = new_object(c_type("const char **"))
         self.check(
             "dnnl_primitive_desc_query",
             self._lib.dnnl_primitive_desc_query(
@@ -309,7 +313,7 @@ class Engine:
 
     def execution_arguments(self, memories: Sequence[tuple[int, Handle]]) -> Any:
         """Return the C array of an execution's arguments, given by number and memory object."""
-        arguments = self._ffi.new(c_type("dnnl_exec_arg_t[]"), len(memories))
+        arguments = new_object(c_type("dnnl_exec_arg_t[]"), len(memories))
         for slot, (number, memory) in zip(arguments, memories, strict=True):
             slot.arg = number
             slot.memory = memory
@@ -370,7 +374,7 @@ class Engine:
         return int(count[0])
 
     def _dims(self, numbers: Sequence[int]) -> Any:
-        return self._new(self._dims_type, list(numbers))
+        return new_object(self._dims_type, list(numbers))
 
     def _dtype(self, dtype: str) -> int:
         return int(getattr(self._lib, f"dnnl_{dtype}"))

@@ -59,8 +59,8 @@ class _Tensor(NamedTuple):
         In the problem that the primitive computes, and the operand's.
     user, wanted : Handle
         Memory descriptors of the tensor as the caller has it and as the primitive takes it.
-    key : hashable
-        Equal for the same tensor of all chunks.
+    number : int
+        The candidate's index.
     """
 
     candidate: Candidate
@@ -70,7 +70,7 @@ class _Tensor(NamedTuple):
     name: str
     user: Handle
     wanted: Handle
-    key: Hashable
+    number: int
 
     @property
     def problem(self) -> Problem | None:
@@ -101,6 +101,7 @@ class Lowering:
         self._steps: list[Step] = []
         self._layout = Layout()
         self._primitives: dict[Hashable, tuple[Handle, int | None]] = {}
+        self._descs: dict[Hashable, Handle] = {}
         self._offsets: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
         self._inputs: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
@@ -216,8 +217,8 @@ class Lowering:
             role,
             candidate.operand(role),
             user_desc(self._engine, chunk.problem, role),
-            self._wanted(candidate, role, chunk.problem),
-            (number, role),
+            self._wanted(number, candidate, role, chunk.problem),
+            number,
         )
 
     def _input(self, tensor: _Tensor) -> int:
@@ -283,7 +284,14 @@ class Lowering:
                 return index
         return None
 
-    def _wanted(self, candidate: Candidate, role: str, problem: Problem) -> Handle:
+    def _wanted(self, number: int, candidate: Candidate, role: str, problem: Problem) -> Handle:
+        """Return the memory descriptor of a tensor as the primitive takes it; made once."""
+        key = number, role, problem
+        if key not in self._descs:
+            self._descs[key] = self._wanted_desc(candidate, role, problem)
+        return self._descs[key]
+
+    def _wanted_desc(self, candidate: Candidate, role: str, problem: Problem) -> Handle:
         engine = self._engine
         if role == "bias":
             return bias_desc(engine, problem, candidate.formulation.dtype(role))
@@ -299,10 +307,10 @@ class Lowering:
 
         All chunks have the same offset, where the largest fits.
         """
-        key = (tensor.key, use)
+        key = (tensor.number, tensor.role, use)
         if key not in self._offsets:
             descs = [
-                self._wanted(tensor.candidate, tensor.role, problem)
+                self._wanted(tensor.number, tensor.candidate, tensor.role, problem)
                 for problem in tensor.candidate.descriptors
             ]
             self._offsets[key] = self._layout.add(max(map(self._engine.nbytes, descs)))

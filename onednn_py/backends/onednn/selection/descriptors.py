@@ -1,7 +1,9 @@
 """Primitive descriptors of problems: the only module that knows how oneDNN writes a problem.
 
-oneDNN writes "no dilation" as 0, keeps weights without a group axis where there are no
-groups, and wants a forward descriptor as a hint for every backward one. Its matmul wants matrices.
+oneDNN writes "no dilation" as 0, and keeps weights without a group axis where there are no groups.
+No convolution reads the forward descriptor that backward ones may have as a hint (v3.0 to v3.13;
+oneDNN's own benchdnn gives none), and making it takes as long as making theirs. Its matmul wants
+matrices.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from typing import Any
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
@@ -122,30 +124,33 @@ def implementations(
     OneDNNError
         With status ``unimplemented`` if there is none at all.
     """
-    given = problem if activations == "given" else _with_dense(problem, "src", "dst")
+    is_product = isinstance(problem, Product)
+    if is_product and activations != "given":
+        return
+    given = problem
     if activations == "nxc":
-        given = replace(
-            given, src=given.src.with_channels("nxc"), dst=given.dst.with_channels("nxc")
-        )
-    given = given if weights == "given" else _with_dense(given, "weights")
-    if isinstance(problem, Product):
-        if activations != "given":
-            return
-        descriptor = hint = _product_desc(engine, problem, weights, weights_dtype)
+        src, dst = (layout.with_channels("nxc") for layout in (problem.src, problem.dst))
+        given = replace(given, src=src, dst=dst)
+    elif activations != "given":
+        given = _with_dense(given, "src", "dst")
+    if weights != "given":
+        given = _with_dense(given, "weights")
+    if is_product:
+        descriptor = _product_desc(engine, problem, weights, weights_dtype)
     else:
-        # The hint must outlive the iteration: moving on reads it again.
-        descriptor, hint = _primitive_desc(engine, problem, activations, weights, weights_dtype)
+        descriptor = _primitive_desc(engine, problem, activations, weights, weights_dtype)
     while True:
         name = engine.implementation(descriptor)
         if forbidden(name, given, engine.library.version) is None:
             yield descriptor, name
         if not engine.next_implementation(descriptor):
             break
-    del hint
 
 
 def _with_dense(problem: Problem, *roles: str) -> Problem:
-    return replace(problem, **{role: getattr(problem, role).dense() for role in roles})
+    dense: dict[str, Any] = {role: problem.layouts[role].dense() for role in roles}
+    is_dense = all(problem.layouts[role] == layout for role, layout in dense.items())
+    return problem if is_dense else replace(problem, **dense)
 
 
 def _desc(engine: Engine, problem: Problem, role: str, layout: str, dtype: str = "") -> Handle:
@@ -197,41 +202,26 @@ def ones_product_desc(engine: Engine, descs: Sequence[Handle]) -> Handle | None:
 
 def _primitive_desc(
     engine: Engine, problem: Problem, activations: str, weights: str, weights_dtype: str
-) -> tuple[Handle, Handle]:
-    """Return the primitive descriptor and the forward hint that it refers to."""
-    family = "deconvolution" if problem.transposed else "convolution"
-    layouts = {"src": activations, "weights": weights, "dst": activations}
+) -> Handle:
+    direction, is_gradient = problem.direction, problem.result_role == "weights"
+    tensors: list[Handle | None] = [
+        _desc(engine, problem, "src", activations),
+        _desc(engine, problem, "weights", weights, weights_dtype if is_gradient else ""),
+        _desc(engine, problem, "dst", activations),
+    ]
+    if direction is not Direction.BACKWARD_DATA:
+        dtype = weights_dtype if is_gradient else ""
+        tensors.insert(2, bias_desc(engine, problem, dtype))
     geometry = (
         problem.strides,
         [dilation - 1 for dilation in problem.dilations],
         problem.pads_begin,
         problem.pads_end,
     )
-    mode = problem.fpmath_mode
-
-    @cache
-    def desc(role: str, layout: str, dtype: str) -> Handle:
-        return _desc(engine, problem, role, layout, dtype)
-
-    def forward(layouts: dict[str, str]) -> Handle:
-        src, weights, dst = (desc(role, layout, "") for role, layout in layouts.items())
-        tensors = (src, weights, bias_desc(engine, problem), dst)
-        return engine.convolution_desc(family, "forward", tensors, geometry, fpmath_mode=mode)
-
-    if problem.direction is Direction.FORWARD:
-        descriptor = forward(layouts)
-        return descriptor, descriptor
-    # A forward implementation of the same layouts need not exist; the hint is not run.
-    hint = forward(dict.fromkeys(layouts, "any"))
-    is_gradient = problem.direction is Direction.BACKWARD_WEIGHTS
-    tensors = [
-        desc(role, layout, weights_dtype if is_gradient and role == "weights" else "")
-        for role, layout in layouts.items()
-    ]
-    if is_gradient:
-        tensors.insert(2, bias_desc(engine, problem, weights_dtype))
-    direction = problem.direction.value
-    descriptor = engine.convolution_desc(
-        family, direction, tensors, geometry, hint, fpmath_mode=mode
+    return engine.convolution_desc(
+        "deconvolution" if problem.transposed else "convolution",
+        direction.value,
+        tensors,
+        geometry,
+        fpmath_mode=problem.fpmath_mode,
     )
-    return descriptor, hint

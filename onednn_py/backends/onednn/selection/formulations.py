@@ -171,17 +171,17 @@ def formulate(
     seen = _layout_seen(layout, window)
     if compute_dtype == asked.dtype and not seen.is_nested:
         return None  # every second element of an odd number of them, for one
-    changes: dict[str, Any] = {stepped: seen}
+    is_shortened = seen.shape != layout.shape
+    changes: dict[str, Any] = {} if seen == layout else {stepped: seen}
     if formulation == "strided_1x1":
         ones, zeros = (1,) * len(window), (0,) * len(window)
         changes |= {"strides": ones, "dilations": ones, "pads_begin": zeros, "pads_end": zeros}
-    else:
+    elif is_shortened:
         changes["pads_end"] = tuple(
             end + size - span.stop
             for end, size, span in zip(asked.pads_end, _spatial_sizes(asked), window, strict=True)
         )
-    problem = replace(asked, **changes)
-    is_shortened = seen.shape != layout.shape
+    problem = replace(asked, **changes) if changes else asked
     must_be_apart = exchange or _misses_bias(asked, is_shortened, chunks, split_axis)
     bias_apart = asked.has_bias_gradient and (bias_apart or must_be_apart)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}

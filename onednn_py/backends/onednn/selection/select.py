@@ -75,7 +75,8 @@ def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Ca
     """
     choice = preference.choice
     with engine.on_threads(choice.threads):
-        for candidate in _implementations(engine, problem, replace(choice, chunks=1)):
+        whole = choice if choice.chunks == 1 else replace(choice, chunks=1)
+        for candidate in _implementations(engine, problem, whole):
             name = candidate.choice.implementation
             if choice.implementation:
                 is_meant = name == choice.implementation

@@ -25,6 +25,7 @@ __all__ = [
     "VARIABLE",
     "default_path",
     "forget",
+    "is_empty",
     "load",
     "recall",
     "remember",
@@ -72,6 +73,11 @@ def revision() -> int:
     make all others be built again.
     """
     return _revision
+
+
+def is_empty() -> bool:
+    """Whether `recall` finds nothing, whatever the problem, and has read the default file."""
+    return _default_was_read and not _known
 
 
 def recall(machine: Machine, problem: str) -> Entry | None:
