@@ -31,6 +31,7 @@ from onednn_py.problem.problem import Problem
 from .bias import BiasSums
 from .casts import CastTensor
 from .program import Buffer, Layout, Program, Step
+from .shared_reorders import Made, shared_reorder
 
 __all__ = ["ONES", "Lowering"]
 
@@ -39,12 +40,16 @@ ONES = "ones"
 
 
 class _Reorder(NamedTuple):
-    """A reorder between two buffers, by their indices, or an addition to what the target holds."""
+    """A reorder between two buffers, by their indices, or an addition to what the target holds.
+
+    ``layout`` is the tensor's as the caller has it, where the primitive is worth sharing.
+    """
 
     name: str
     source: int
     target: int
     adds: bool = False
+    layout: Hashable = None
 
 
 class _Tensor(NamedTuple):
@@ -76,6 +81,12 @@ class _Tensor(NamedTuple):
     def problem(self) -> Problem | None:
         """The problem by which memory descriptors of the tensor differ from chunk to chunk."""
         return self.chunk.problem if self.part.is_split else None
+
+    @property
+    def shared_layout(self) -> Hashable:
+        """Layout and type of weights, which stay the same where sizes of images change."""
+        problem = self.chunk.problem
+        return (problem.weights, problem.dtype) if self.role == "weights" else None
 
 
 class Lowering:
@@ -157,7 +168,8 @@ class Lowering:
                 self._operand(candidate.name(role))
         descriptor = candidate.descriptors[problem]
         name = candidate.choice.implementation
-        self._step(("candidate", number, problem), name, lambda: descriptor, arguments)
+        make = partial(_made, self._engine, descriptor)
+        self._step(("candidate", number, problem), name, make, arguments)
         if candidate.formulation.bias_apart:
             self._sum_bias(number, candidate)
         return after
@@ -193,7 +205,7 @@ class Lowering:
                 (engine.argument("DST"), self._buffer(Buffer(sums, offset=target))),
             ]
             key = "ones", number, chunk.problem, index
-            self._step(key, f"sum of {name}", partial(_itself, descriptor), arguments)
+            self._step(key, f"sum of {name}", partial(_made, engine, descriptor), arguments)
             target += 4 * one.sums.size
 
     def _ones_product(self, one: OnesProduct, dtype: str) -> tuple[list[Handle], Handle | None]:
@@ -231,7 +243,8 @@ class Lowering:
             if self._is_reordered(tensor):
                 self.reordered.append(tensor.name)
                 inner = self._inner_buffer(tensor)
-                self._reorder(_Reorder(tensor.name, buffer, inner), self._operand(tensor.name))
+                reorder = _Reorder(tensor.name, buffer, inner, layout=tensor.shared_layout)
+                self._reorder(reorder, self._operand(tensor.name))
                 buffer = inner
             present.append((tensor, buffer))
         return buffer
@@ -243,7 +256,8 @@ class Lowering:
         if is_reordered:
             self.reordered.append(tensor.name)
         total = self._inner_buffer(tensor) if is_reordered else user
-        out = [_Reorder(tensor.name, total, user)] if is_reordered else []
+        layout = tensor.shared_layout
+        out = [_Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
         if not tensor.part.is_partial_sum:
             return total, out
         if not tensor.chunk.is_last:
@@ -328,32 +342,42 @@ class Lowering:
             (engine.argument("SRC"), reorder.source),
             (engine.argument("DST"), reorder.target),
         ]
-        describe = partial(engine.reorder_desc, source.desc, target.desc, adds=reorder.adds)
+        make = partial(_reorder_made, engine, source.desc, target.desc, adds=reorder.adds)
+        if reorder.layout is not None:
+            wanted = (target if is_input else source).desc
+            make = partial(shared_reorder, engine, (reorder.layout, is_input), wanted, make)
         name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
-        self._step((inner, is_input, reorder.adds), name, describe, arguments, input_operand)
+        self._step((inner, is_input, reorder.adds), name, make, arguments, input_operand)
 
     def _step(
         self,
         key: Hashable,
         name: str,
-        describe: Callable[[], Handle],
+        make: Callable[[], Made],
         arguments: list[tuple[int, int]],
         reordered_input: int | None = None,
     ) -> None:
         """Add a step; steps of the same key share a primitive and its scratchpad."""
         engine = self._engine
         if key not in self._primitives:
-            descriptor = describe()
-            scratchpad = engine.desc_of(descriptor, "scratchpad")
-            nbytes = engine.nbytes(scratchpad)
-            self.scratchpad_bytes = max(self.scratchpad_bytes, nbytes)
-            index = self._buffer(Buffer(engine.clone_desc(scratchpad))) if nbytes else None
-            self._primitives[key] = (engine.primitive(descriptor), index)
+            made = make()
+            index = None
+            if made.scratchpad is not None:
+                self.scratchpad_bytes = max(self.scratchpad_bytes, engine.nbytes(made.scratchpad))
+                index = self._buffer(Buffer(made.scratchpad))
+            self._primitives[key] = (made.primitive, index)
         primitive, index = self._primitives[key]
         if index is not None:
             arguments = [*arguments, (engine.argument("SCRATCHPAD"), index)]
         self._steps.append(Step(name, primitive, tuple(arguments), reordered_input, self._index))
 
 
-def _itself(descriptor: Handle) -> Handle:
-    return descriptor
+def _made(engine: Engine, descriptor: Handle) -> Made:
+    """Return the primitive of a descriptor."""
+    scratchpad = engine.desc_of(descriptor, "scratchpad")
+    kept = engine.clone_desc(scratchpad) if engine.nbytes(scratchpad) else None
+    return Made(engine.primitive(descriptor), kept)
+
+
+def _reorder_made(engine: Engine, source: Handle, target: Handle, *, adds: bool) -> Made:
+    return _made(engine, engine.reorder_desc(source, target, adds=adds))
