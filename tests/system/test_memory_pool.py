@@ -255,3 +255,43 @@ class TestPool:
         thread.start()
         thread.join()
         assert address(pool.empty((2**17,), BYTES)) == before
+
+
+class TestRecentBlocks:
+    """Blocks that came back last are taken again without the lock."""
+
+    def test_a_block_comes_and_goes_while_another_call_holds_the_lock(self) -> None:
+        pool = Pool()
+        block = pool.acquire(2**20)
+        with pool._lock:
+            for _ in range(3):
+                pool.release(block)
+                assert pool.acquire(2**20) is block
+
+    def test_they_count_as_idle(self) -> None:
+        pool = Pool()
+        for block in [pool.acquire(size) for size in (2**16, 2**17)]:
+            pool.release(block)
+        assert pool.idle_bytes == 2**16 + 2**17
+        pool.clear()
+        assert pool.idle_bytes == 0
+
+    def test_two_of_a_size_are_both_used_again(self) -> None:
+        pool = Pool()
+        blocks = [pool.acquire(2**17) for _ in range(2)]
+        for block in blocks:
+            pool.release(block)
+        assert {id(pool.acquire(2**17)) for _ in blocks} == set(map(id, blocks))
+
+    def test_they_never_exceed_the_limit(self) -> None:
+        """All that is referred to by the pool alone, whether it was counted yet or not."""
+        limit = 2**20
+        pool = Pool(limit)
+        sizes = [2**exponent for exponent in range(13, 21)]
+        for size in (*sizes, *reversed(sizes)):
+            pool.release(pool.acquire(size))
+            held = [*pool._idle, *pool._returned, *pool._recent.values()]
+            assert sum(block.nbytes for block in held) <= limit
+        pool.reserve(limit)
+        pool.release(pool.acquire(2**13))
+        assert pool.idle_bytes == 0
