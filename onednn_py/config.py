@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Literal, SupportsIndex, get_args
 
-from .errors import AttributeValueError
+from .errors import AttributeValueError, brief
 
 __all__ = [
     "BACKENDS",
@@ -111,7 +111,7 @@ class Setting:
         if isinstance(value, str) and value.lower() in self._accepted:
             return value.lower()
         raise AttributeValueError(
-            f"{origin}: expected one of {', '.join(self._accepted)}; got {value!r}"
+            f"{origin}: expected one of {', '.join(self._accepted)}; got {brief(value)}"
         )
 
 
@@ -221,7 +221,7 @@ def checked_threads(number: SupportsIndex, origin: str) -> int:
         checked = 0
     if not 0 < checked <= MOST_THREADS:
         raise AttributeValueError(
-            f"{origin}: expected an integer from 1 to {MOST_THREADS}, got {number!r}"
+            f"{origin}: expected an integer from 1 to {MOST_THREADS}, got {brief(number)}"
         )
     return checked
 

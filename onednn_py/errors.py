@@ -1,10 +1,15 @@
 """The exceptions of the package: all derive from one root and from a built-in exception.
 
 Callers can catch either ``OneDNNPyError`` or the exception that NumPy code would raise in
-the same situation.
+the same situation. `brief` is how messages write a value that the caller gave.
 """
 
 from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import numpy as np
 
 __all__ = [
     "AttributeValueError",
@@ -15,12 +20,29 @@ __all__ = [
     "OneDNNMemoryError",
     "OneDNNPyError",
     "ShapeError",
+    "SignatureError",
     "WisdomFileError",
+    "brief",
 ]
+
+LONGEST_MESSAGE = 600
 
 
 class OneDNNPyError(Exception):
-    """Base class of all exceptions that this package raises on purpose."""
+    """Base class of all exceptions that this package raises on purpose.
+
+    A message of more than 600 characters, which only very long names give, lacks its middle.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*map(self._shortened, arguments))
+
+    @staticmethod
+    def _shortened(argument: object) -> object:
+        if not isinstance(argument, str) or len(argument) <= LONGEST_MESSAGE:
+            return argument
+        tail = LONGEST_MESSAGE // 3
+        return f"{argument[: LONGEST_MESSAGE - tail - 5]} ... {argument[-tail:]}"
 
 
 class ShapeError(OneDNNPyError, ValueError):
@@ -29,6 +51,10 @@ class ShapeError(OneDNNPyError, ValueError):
 
 class AttributeValueError(OneDNNPyError, ValueError):
     """An attribute is unknown, missing, of the wrong type, or out of range."""
+
+
+class SignatureError(AttributeValueError, TypeError):
+    """The arguments do not fit a function's signature, such as a keyword that it does not have."""
 
 
 class DTypeError(OneDNNPyError, TypeError):
@@ -45,6 +71,10 @@ class WisdomFileError(OneDNNPyError, ValueError):
 
 class LibraryNotFoundError(OneDNNPyError, ImportError):
     """No usable oneDNN library; the message lists every path tried and why it was rejected."""
+
+    @staticmethod
+    def _shortened(argument: object) -> object:
+        return argument
 
 
 class OneDNNError(OneDNNPyError, RuntimeError):
@@ -71,3 +101,43 @@ class OneDNNError(OneDNNPyError, RuntimeError):
 
 class OneDNNMemoryError(OneDNNError, MemoryError):
     """A call into oneDNN ran out of memory."""
+
+
+def brief(value: Any) -> str:
+    """Return how a message writes a caller's value: its ``repr`` if that is short.
+
+    Longer values lack their middle. Of an array, of any library, the shape and type are given and
+    never the content.
+    """
+    text = _brief.repr(value)
+    return text if len(text) <= 120 else f"{text[:110]} ..."
+
+
+class _Brief(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxset = self.maxfrozenset = self.maxdict = 6
+        self.maxlevel = 3
+        self.maxstring = self.maxother = 60
+
+    def repr1(self, x: Any, level: int) -> str:
+        if isinstance(x, np.generic):
+            return self._checked(x, level)
+        try:
+            kind, shape, dtype = type(x).__qualname__, tuple(x.shape), str(x.dtype)
+        except Exception:
+            return self._checked(x, level)
+        return f"{kind} of shape {super().repr1(shape, 1)} and dtype {dtype[:40]}"
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print integers of thousands of digits.
+        return repr(x) if abs(x) < 2**128 else f"an integer of {x.bit_length()} bits"
+
+    def _checked(self, x: Any, level: int) -> str:
+        try:
+            return super().repr1(x, level)
+        except Exception:
+            return f"a value of type {type(x).__qualname__[:60]}"
+
+
+_brief = _Brief()

@@ -80,9 +80,15 @@ def test_pads(name: str, value: Any, backend: str) -> None:
         ({"groups": 0}, "groups"),
         ({"groups": 2.0}, "groups"),
         ({"groups": -1}, "groups"),
-        ({"data_format": "NHWC"}, "data_format: expected one of NCX, NXC; got 'NHWC'"),
+        ({"data_format": "NHCW"}, r"data_format: .* NCX, NXC; got 'NHCW' \(NCHW or NHWC will do"),
+        (
+            {"data_format": "ncw"},
+            "data_format: expected NCHW or NCX for arrays of 4 axes, got 'ncw'",
+        ),
         ({"data_format": None}, "data_format"),
-        ({"weights_format": "HWIO"}, "weights_format: expected one of OIX, XIO"),
+        ({"weights_format": "HIWO"}, "weights_format: expected one of OIX, XIO"),
+        ({"weights_format": "WIO"}, "weights_format: expected HWIO or XIO for arrays of 4 axes"),
+        ({"weights_format": "IOHW"}, "'IOHW', which is no format of convolution"),
         ({"weights_format": "IOX"}, "weights_format"),
         ({"backend": "cuda"}, "backend: expected one of auto, onednn, numpy"),
         ({"backend": 3}, "backend"),
@@ -169,7 +175,8 @@ def test_weights_shape(shape: Any, backend: str) -> None:
         SRC.astype(np.longdouble),
         np.ma.masked_array(SRC),
         np.zeros(SRC.shape, [("a", np.float32)]),
-        memoryview(SRC),
+        memoryview(SRC.astype(np.int32)),
+        bytearray(5),
     ],
 )
 def test_tensors_that_are_none(tensor: Any, backend: str) -> None:

@@ -120,6 +120,7 @@ TESTED_BY = {
     "problem.operations": "api/test_run_op.py",
     "problem.recipe": "api/test_semantics.py",
     "problem.shapes": "api/test_semantics.py",
+    "problem.solvers": "api/test_semantics.py",
 }
 
 

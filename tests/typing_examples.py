@@ -27,6 +27,7 @@ def results() -> None:
     assert_type(onednn_py.convolution(SRC, WEIGHTS, strides=(1, 1), auto_pad="SAME_UPPER"), Array)
     assert_type(onednn_py.convolution_backward_data(DST, WEIGHTS, SRC.shape, groups=1), Array)
     assert_type(onednn_py.conv_transpose(SRC, WEIGHTS, weights_format="IOX"), Array)
+    assert_type(onednn_py.convolution(memoryview(b""), WEIGHTS, data_format="NHWC"), Array)
     gradients = onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=("src", "bias"))
     assert_type(gradients.diff_src, Array | None)
     onednn_py.convolution_backward(SRC, WEIGHTS, DST, out=gradients)
@@ -46,6 +47,7 @@ def plans() -> None:
     forward = onednn_py.plan(onednn_py.convolution, spec, WEIGHTS, pads_begin=1, effort="measure")
     assert_type(forward(SRC, WEIGHTS), Array)
     assert_type(forward(SRC, forward.pack("weights", WEIGHTS), out=DST), Array)
+    assert_type(onednn_py.plan("convolution", spec, WEIGHTS)(SRC, WEIGHTS), Any)
     both = onednn_py.plan(onednn_py.convolution_backward, SRC, WEIGHTS, DST)
     assert_type(both(SRC, WEIGHTS, DST), onednn_py.Gradients)
 
@@ -66,10 +68,10 @@ def wrong_names() -> None:
     onednn_py.convolution(SRC, WEIGHTS, auto_pad="same")  # type: ignore[arg-type]
     onednn_py.convolution(SRC, WEIGHTS, backend="cuda")  # type: ignore[arg-type]
     onednn_py.convolution(SRC, WEIGHTS, fpmath_mode="fp8")  # type: ignore[arg-type]
-    onednn_py.convolution(SRC, WEIGHTS, padding=1)  # type: ignore[call-arg]
+    onednn_py.convolution(SRC, WEIGHTS, padding=1)  # type: ignore[arg-type]
     onednn_py.convolution_backward_data(DST, WEIGHTS, auto_pad_rule="mine")  # type: ignore[arg-type]
     onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=("dst",))  # type: ignore[arg-type]
-    onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, effort="much")  # type: ignore[arg-type]
+    onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, effort="much")  # type: ignore[call-overload]
     onednn_py.use_backend("cuda")  # type: ignore[arg-type]
     onednn_py.use_effort("much")  # type: ignore[arg-type]
     onednn_py.use_fpmath_mode("fp8")  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """The functions, one file a family of operations; `FUNCTIONS` has them by name."""
 
 from collections.abc import Callable
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from onednn_py.dispatch.call_cache import declare
@@ -36,5 +36,16 @@ __all__ = [
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in OPERATIONS}
 
+
+def _without_catch_all(function: Callable[..., Any]) -> Signature:
+    """Return the signature without ``**unknown``, which is there for a better error alone."""
+    found = signature(function)
+    parameters = found.parameters.values()
+    named = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
+    return found.replace(parameters=named)
+
+
 for name, function in FUNCTIONS.items():
+    function.__signature__ = _without_catch_all(function)  # type: ignore[attr-defined]
+    function.__annotations__.pop("unknown", None)
     declare(name, tuple(signature(function).parameters))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from onednn_py.dispatch.call_cache import call
 from onednn_py.problem.call_spec import Gradients
 
 from .types import (
+    AnyArray,
     Array,
     AutoPad,
     BackendName,
@@ -19,13 +21,16 @@ from .types import (
     Wrt,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
 __all__ = ["Gradients", "conv_transpose_backward", "convolution_backward"]
 
 
 def convolution_backward(
-    src: Array,
-    weights: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    weights: AnyArray,
+    diff_dst: AnyArray,
     *,
     strides: Ints = 1,
     pads_begin: Ints = 0,
@@ -39,6 +44,7 @@ def convolution_backward(
     out: Sequence[Array | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Gradients:
     """Return the gradients of `convolution` with respect to src, weights and bias.
 
@@ -73,14 +79,14 @@ def convolution_backward(
     >>> gradients.diff_weights.ravel().tolist(), gradients.diff_src
     ([4.0, 4.0, 4.0, 4.0], None)
     """
-    gradients: Gradients = call("convolution_backward", locals())
+    gradients: Gradients = call("convolution_backward", locals(), unknown)
     return gradients
 
 
 def conv_transpose_backward(
-    src: Array,
-    weights: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    weights: AnyArray,
+    diff_dst: AnyArray,
     *,
     strides: Ints = 1,
     pads_begin: Ints = 0,
@@ -95,6 +101,7 @@ def conv_transpose_backward(
     out: Sequence[Array | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Gradients:
     """Return the gradients of `conv_transpose` with respect to src, weights and bias.
 
@@ -119,5 +126,5 @@ def conv_transpose_backward(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    gradients: Gradients = call("conv_transpose_backward", locals())
+    gradients: Gradients = call("conv_transpose_backward", locals(), unknown)
     return gradients

@@ -3,7 +3,8 @@
 Shapes in the docstrings are for ``data_format="NXC"``: N is the minibatch, S and X are
 spatial shapes of one to three axes, I and O the channels of the operation's src and dst.
 With ``"NCX"`` channels come second. All tensors of a call have one dtype: float32,
-float16, bfloat16, or float64, which always runs on NumPy.
+float16, bfloat16, or float64, which always runs on NumPy. Where an ndarray is expected, an array of
+another library on the CPU is read without a copy, such as a PyTorch tensor; results are ndarrays.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from onednn_py.dispatch.call_cache import call
 
 from .types import (
+    AnyArray,
     Array,
     AutoPad,
     BackendName,
@@ -25,7 +27,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Never, Unpack
 
 __all__ = [
     "conv_transpose",
@@ -35,9 +37,9 @@ __all__ = [
 
 
 def conv_transpose(
-    src: Array,
-    weights: Array,
-    bias: Array | None = None,
+    src: AnyArray,
+    weights: AnyArray,
+    bias: AnyArray | None = None,
     *,
     strides: Ints = 1,
     pads_begin: Ints = 0,
@@ -51,6 +53,7 @@ def conv_transpose(
     out: Array | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Array:
     """Transposed convolution (ConvTranspose).
 
@@ -61,7 +64,7 @@ def conv_transpose(
     bias : ndarray, shape (O,), optional
     weights_format : {"XOI", "IOX"}
         (*kernel, O/groups, I) or (I, O/groups, *kernel); the documents' (*kernel, O, I/groups)
-        and (I/groups, O, *kernel) are recognised too.
+        and (I/groups, O, *kernel) are recognised too. Or such as "HWOI" or "IOHW".
     output_padding : int or sequence of int
         Elements added to the end of the result; less than max(stride, dilation).
 
@@ -76,13 +79,13 @@ def conv_transpose(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    result: Array = call("conv_transpose", locals())
+    result: Array = call("conv_transpose", locals(), unknown)
     return result
 
 
 def conv_transpose_backward_data(
-    diff_dst: Array,
-    weights: Array,
+    diff_dst: AnyArray,
+    weights: AnyArray,
     *,
     strides: Ints = 1,
     pads_begin: Ints = 0,
@@ -96,6 +99,7 @@ def conv_transpose_backward_data(
     out: Array | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Array:
     """Gradient of `conv_transpose` with respect to src (ConvTransposeBackwardData).
 
@@ -118,14 +122,14 @@ def conv_transpose_backward_data(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    result: Array = call("conv_transpose_backward_data", locals())
+    result: Array = call("conv_transpose_backward_data", locals(), unknown)
     return result
 
 
 @overload
 def conv_transpose_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     bias: Literal[False] = False,
@@ -136,8 +140,8 @@ def conv_transpose_backward_weights(
 
 @overload
 def conv_transpose_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     bias: Literal[True],
@@ -147,8 +151,8 @@ def conv_transpose_backward_weights(
 
 
 def conv_transpose_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     strides: Ints = 1,
@@ -164,6 +168,7 @@ def conv_transpose_backward_weights(
     out: Array | Sequence[Array | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Any:
     """Gradient of `conv_transpose` with respect to weights (ConvTransposeBackwardWeights).
 
@@ -192,4 +197,4 @@ def conv_transpose_backward_weights(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    return call("conv_transpose_backward_weights", locals())
+    return call("conv_transpose_backward_weights", locals(), unknown)

@@ -3,7 +3,8 @@
 Shapes in the docstrings are for ``data_format="NXC"``: N is the minibatch, S and X are
 spatial shapes of one to three axes, I and O the channels of the operation's src and dst.
 With ``"NCX"`` channels come second. All tensors of a call have one dtype: float32,
-float16, bfloat16, or float64, which always runs on NumPy.
+float16, bfloat16, or float64, which always runs on NumPy. Where an ndarray is expected, an array of
+another library on the CPU is read without a copy, such as a PyTorch tensor; results are ndarrays.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from onednn_py.dispatch.call_cache import call
 
 from .types import (
+    AnyArray,
     Array,
     AutoPad,
     AutoPadRule,
@@ -26,7 +28,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Never, Unpack
 
 __all__ = [
     "convolution",
@@ -37,9 +39,9 @@ __all__ = [
 
 
 def convolution(
-    src: Array,
-    weights: Array,
-    bias: Array | None = None,
+    src: AnyArray,
+    weights: AnyArray,
+    bias: AnyArray | None = None,
     *,
     strides: Ints = 1,
     pads_begin: Ints = 0,
@@ -52,6 +54,7 @@ def convolution(
     out: Array | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Array:
     """Convolution, forward (Convolution).
 
@@ -66,10 +69,11 @@ def convolution(
         If not "none", pads are computed and ``pads_begin``, ``pads_end`` ignored.
     groups : int
     data_format : {"NXC", "NCX"}
+        Or a name for the arrays' own number of axes, such as "NHWC" or "NCHW".
     weights_format : {"XIO", "OIX"}
-        (*kernel, I/groups, O) or (O, I/groups, *kernel).
+        (*kernel, I/groups, O) or (O, I/groups, *kernel); or such as "HWIO" or "OIHW".
     out : ndarray, optional
-        Written and returned; may be a strided view.
+        Written and returned; may be a strided view, or a PyTorch tensor.
     backend : {"auto", "onednn", "numpy"}, optional
         Left out: as `use_backend` or the environment variable ``ONEDNN_PY_BACKEND`` says.
     fpmath_mode : {"strict", "bf16", "tf32", "f16", "any"}, optional
@@ -87,13 +91,13 @@ def convolution(
     LibraryNotFoundError
         If ``backend="onednn"`` and no library can be used.
     """
-    result: Array = call("convolution", locals())
+    result: Array = call("convolution", locals(), unknown)
     return result
 
 
 def convolution_backward_data(
-    diff_dst: Array,
-    weights: Array,
+    diff_dst: AnyArray,
+    weights: AnyArray,
     dst_shape: Sequence[int] | None = None,
     *,
     strides: Ints = 1,
@@ -109,6 +113,7 @@ def convolution_backward_data(
     out: Array | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Array:
     """Gradient of `convolution` with respect to src (ConvolutionBackwardData).
 
@@ -144,13 +149,13 @@ def convolution_backward_data(
     >>> onednn_py.convolution_backward_data(diff_dst, weights)[0, :, :, 0].tolist()
     [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
-    result: Array = call("convolution_backward_data", locals())
+    result: Array = call("convolution_backward_data", locals(), unknown)
     return result
 
 
 def convolution_backprop_data(
-    output_delta: Array,
-    filter: Array,  # noqa: A002 - the document's name
+    output_delta: AnyArray,
+    filter: AnyArray,  # noqa: A002 - the document's name
     output_shape: Sequence[int] | None = None,
     *,
     strides: Ints = 1,
@@ -166,6 +171,7 @@ def convolution_backprop_data(
     out: Array | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Array:
     """`convolution_backward_data` by its older name and attributes (ConvolutionBackpropData-1).
 
@@ -190,14 +196,14 @@ def convolution_backprop_data(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    result: Array = call("convolution_backprop_data", locals())
+    result: Array = call("convolution_backprop_data", locals(), unknown)
     return result
 
 
 @overload
 def convolution_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     bias: Literal[False] = False,
@@ -208,8 +214,8 @@ def convolution_backward_weights(
 
 @overload
 def convolution_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     bias: Literal[True],
@@ -219,8 +225,8 @@ def convolution_backward_weights(
 
 
 def convolution_backward_weights(
-    src: Array,
-    diff_dst: Array,
+    src: AnyArray,
+    diff_dst: AnyArray,
     weights_shape: Sequence[int],
     *,
     strides: Ints = 1,
@@ -235,6 +241,7 @@ def convolution_backward_weights(
     out: Array | Sequence[Array | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
+    **unknown: Never,
 ) -> Any:
     """Gradient of `convolution` with respect to weights (ConvolutionBackwardWeights).
 
@@ -260,4 +267,4 @@ def convolution_backward_weights(
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
     """
-    return call("convolution_backward_weights", locals())
+    return call("convolution_backward_weights", locals(), unknown)

@@ -6,7 +6,8 @@ import inspect
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from types import FunctionType
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -15,20 +16,27 @@ from onednn_py.dispatch.bound_call import BoundCall, Pick, Settings, run, settin
 from onednn_py.dispatch.call_cache import forget_calls
 from onednn_py.dispatch.plan_cache import CacheInfo
 from onednn_py.dispatch.planner import plan_cache, prepared_backend
-from onednn_py.errors import AttributeValueError, DTypeError, ShapeError
+from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, SignatureError, brief
 from onednn_py.problem.arrays import TensorSpec, readable, spec_of
 from onednn_py.problem.call_spec import CallSpec, call_spec
 from onednn_py.problem.dtypes import DTYPES, dtype_name
+from onednn_py.problem.foreign import as_array, is_foreign_array
 from onednn_py.problem.formats import TensorView
-from onednn_py.problem.operations import OPERATIONS
+from onednn_py.problem.keywords import refuse_keywords
+from onednn_py.problem.operations import DOCUMENTED, OPERATIONS
 from onednn_py.system.memory_pool import pool
 
 from . import FUNCTIONS
-from .types import Array, Effort
+from .types import AnyArray, Array, Effort
 
 __all__ = ["PackedTensor", "Plan", "cache_clear", "cache_info", "plan", "set_cache_limit"]
 
-_NAMES = {function: name for name, function in FUNCTIONS.items()}
+# The functions' names by what `plan` takes: functions, their names, and the documented names.
+_NAMES: dict[Hashable, str] = {
+    **{function: name for name, function in FUNCTIONS.items()},
+    **{name: name for name in FUNCTIONS},
+    **{documented: operation.name for documented, operation in DOCUMENTED.items()},
+}
 
 _DENSE_ALIGNED = 0x1 | 0x100
 
@@ -102,7 +110,7 @@ class Plan(Generic[Result]):
     def __repr__(self) -> str:
         return repr(self._current()[1])
 
-    def __call__(self, *tensors: Array | PackedTensor, out: Any = None) -> Result:
+    def __call__(self, *tensors: AnyArray | PackedTensor, out: Any = None) -> Result:
         """Compute the result from tensors of the planned shapes and dtype.
 
         Parameters
@@ -151,6 +159,9 @@ class Plan(Generic[Result]):
                 f"{operation}: planned for {len(self._names)} tensors"
                 f" ({', '.join(self._names)}), got {len(tensors)}"
             )
+        if any(map(is_foreign_array, tensors)):
+            labels = [f"{operation}: {name}" for name in self._names]
+            return self(*map(as_array, labels, tensors), out=out)
         named: dict[str, Any] = {}
         execute = None
         for label, name, tensor in zip(self._names, self._spec.inputs, tensors, strict=True):
@@ -172,7 +183,7 @@ class Plan(Generic[Result]):
         if dtype_name(where, spec.dtype) != self._spec.dtype:
             raise DTypeError(f"{where}: planned for {self._spec.dtype}, got {spec.dtype}")
 
-    def pack(self, name: str, tensor: Array) -> PackedTensor:
+    def pack(self, name: str, tensor: AnyArray) -> PackedTensor:
         """Return a copy of a tensor in the plan's own layout, for many calls with that tensor.
 
         Parameters
@@ -209,14 +220,17 @@ class Plan(Generic[Result]):
             for label, tensor_name in zip(self._names, self._spec.inputs, strict=True)
             if tensor_name == "weights"
         ]
-        if name not in accepted:
+        if not isinstance(name, str) or name not in accepted:
             expected = f"expected {accepted[0]!r}" if accepted else "the plan takes no weights"
-            raise AttributeValueError(f"{self._spec.operation}: pack: {expected}; got {name!r}")
+            raise AttributeValueError(
+                f"{self._spec.operation}: pack: {expected}; got {brief(name)}"
+            )
         view = self._spec.inputs["weights"]
-        self._check(name, tensor, view.shape)
-        if isinstance(tensor, TensorSpec):
+        array = as_array(f"{self._spec.operation}: pack: {name}", tensor)
+        self._check(name, array, view.shape)
+        if isinstance(array, TensorSpec):
             raise DTypeError(f"{self._spec.operation}: pack: a TensorSpec has no data")
-        dense = np.array(readable(tensor)[0], order="C")
+        dense = np.array(readable(array)[0], order="C")
         operand = self._current()[1].pack("weights", view.canonical(dense))
         return PackedTensor(name, view, dense, operand)
 
@@ -237,18 +251,37 @@ class Plan(Generic[Result]):
         return partial(plan.execute, packed=operand)
 
 
+@overload
 def plan(
     function: Callable[..., Result],
     *arguments: Any,
     effort: Effort | None = None,
     **attributes: Any,
-) -> Plan[Result]:
+) -> Plan[Result]: ...
+
+
+@overload
+def plan(
+    function: str,
+    *arguments: Any,
+    effort: Effort | None = None,
+    **attributes: Any,
+) -> Plan[Any]: ...
+
+
+def plan(
+    function: Callable[..., Any] | str,
+    *arguments: Any,
+    effort: Effort | None = None,
+    **attributes: Any,
+) -> Plan[Any]:
     """Plan a call of ``function`` with its own signature.
 
     Parameters
     ----------
-    function : callable
-        One of the package's operations, such as `convolution_backward_data`.
+    function : callable or str
+        One of the package's operations, such as `convolution_backward_data`, its name, or its name
+        in the oneDNN Graph documents.
     *arguments, **attributes
         As for the function; a tensor may be an array or a `TensorSpec`.
     effort : {"heuristic", "measure"}, optional
@@ -262,7 +295,8 @@ def plan(
     Raises
     ------
     AttributeValueError
-        If ``function`` is no operation, or the arguments do not fit its signature.
+        If ``function`` is no operation, or the arguments do not fit its signature, which is a
+        TypeError too.
     ShapeError, DTypeError
         As the function itself raises.
 
@@ -275,13 +309,18 @@ def plan(
     >>> p(np.ones((1, 2, 1), np.float32), weights).ravel().tolist()
     [1.0, 2.0, 1.0]
     """
-    name = _NAMES.get(function) if isinstance(function, Hashable) else None
+    name = _NAMES.get(function) if isinstance(function, (str, FunctionType)) else None
     if name is None:
-        raise AttributeValueError(f"plan: expected one of {', '.join(FUNCTIONS)}; got {function!r}")
+        listed = ", ".join(FUNCTIONS)
+        raise AttributeValueError(f"plan: expected one of {listed}; got {brief(function)}")
+    signature = inspect.signature(FUNCTIONS[name])
+    unknown = attributes.keys() - signature.parameters.keys()
+    if unknown:
+        refuse_keywords(f"plan: {name}", sorted(unknown), signature.parameters)
     try:
-        bound = inspect.signature(function).bind(*arguments, **attributes)
+        bound = signature.bind(*arguments, **attributes)
     except TypeError as error:
-        raise AttributeValueError(f"plan: {name}: {error}") from None
+        raise SignatureError(f"plan: {name}: {error}") from None
     values = dict(bound.arguments)
     if values.pop("out", None) is not None:
         raise AttributeValueError("plan: out is given when the plan is called")
@@ -340,6 +379,6 @@ def _checked_limit(label: str, limit: Any) -> int | None:
         checked = 0
     if checked <= 0:
         raise AttributeValueError(
-            f"set_cache_limit: {label}: expected a positive integer, got {limit!r}"
+            f"set_cache_limit: {label}: expected a positive integer, got {brief(limit)}"
         )
     return checked

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onednn_py.errors import AttributeValueError
+from onednn_py.errors import AttributeValueError, brief
 from onednn_py.problem.attributes import ATTRIBUTES, documented_attributes
+from onednn_py.problem.formats import DATA_FORMATS, WEIGHTS_FORMATS, named_format
 from onednn_py.problem.operations import DOCUMENTED, Operation
 
 from . import FUNCTIONS
@@ -83,7 +84,7 @@ def bind(
     operation = DOCUMENTED.get(_VERSIONED.get(kind, kind)) if isinstance(kind, str) else None
     if operation is None:
         listed = ", ".join(DOCUMENTED)
-        raise AttributeValueError(f"run_op: kind: expected one of {listed}; got {kind!r}")
+        raise AttributeValueError(f"run_op: kind: expected one of {listed}; got {brief(kind)}")
     checked = _checked_attributes(operation, attributes)
     arguments = _named_inputs(operation, inputs)
     shape = operation.shape_argument
@@ -108,8 +109,9 @@ def _checked_attributes(operation: Operation, attributes: Mapping[str, Any]) -> 
     unknown = [name for name in attributes if name not in accepted]
     if unknown:
         raise AttributeValueError(
-            f"{kind}: unknown attribute {unknown[0]!r}; accepted are {', '.join(accepted)}"
+            f"{kind}: unknown attribute {brief(unknown[0])}; accepted are {', '.join(accepted)}"
         )
+    _refuse_aliases(operation, attributes)
     auto_pad = attributes.get("auto_pad")
     padded = isinstance(auto_pad, str) and auto_pad.lower() != "none"
     required = [
@@ -121,6 +123,21 @@ def _checked_attributes(operation: Operation, attributes: Mapping[str, Any]) -> 
     if missing:
         raise AttributeValueError(f"{kind}: required attribute missing: {', '.join(missing)}")
     return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _refuse_aliases(operation: Operation, attributes: Mapping[str, Any]) -> None:
+    """Raise an error for formats by names that the functions take, but not the documents."""
+    for name, formats in (
+        ("data_format", DATA_FORMATS),
+        (operation.weights_format, WEIGHTS_FORMATS[operation.transposed]),
+    ):
+        value = attributes.get(name)
+        found = named_format(value, formats) if isinstance(value, str) else None
+        if found not in (None, str(value).upper()):
+            raise AttributeValueError(
+                f"{operation.documented}: {name}: expected one of {', '.join(formats)}, as the"
+                f" documents have them; got {value!r}, which the functions alone take for {found}"
+            )
 
 
 def _named_inputs(operation: Operation, inputs: Sequence[Any]) -> dict[str, Any]:

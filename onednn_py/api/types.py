@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy.typing as npt
 
 from onednn_py.config import BackendName, Effort, FpmathMode
 
 __all__ = [
+    "AnyArray",
     "Array",
     "AutoPad",
     "AutoPadRule",
@@ -28,10 +29,26 @@ __all__ = [
 Array = npt.NDArray[Any]
 Ints = int | Sequence[int]
 
+
+class SupportsDLPack(Protocol):
+    """An array of another library, such as a tensor of PyTorch."""
+
+    def __dlpack__(self, *, stream: None = ...) -> Any: ...
+
+
+class SupportsArray(Protocol):
+    """An array of another library, such as JAX."""
+
+    def __array__(self) -> Array: ...
+
+
+# What tensors may be given as.
+AnyArray = Array | SupportsDLPack | SupportsArray | memoryview
+
 # Names are taken in any case; these are the spellings of this package's documents and oneDNN's.
-DataFormat = Literal["NXC", "NCX"]
-ConvolutionWeightsFormat = Literal["XIO", "OIX"]
-ConvTransposeWeightsFormat = Literal["XOI", "IOX"]
+DataFormat = Literal["NXC", "NCX", "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW"]
+ConvolutionWeightsFormat = Literal["XIO", "OIX", "WIO", "OIW", "HWIO", "OIHW", "DHWIO", "OIDHW"]
+ConvTransposeWeightsFormat = Literal["XOI", "IOX", "WOI", "IOW", "HWOI", "IOHW", "DHWOI", "IODHW"]
 AutoPad = Literal[
     "none", "valid", "same_upper", "same_lower", "None", "VALID", "SAME_UPPER", "SAME_LOWER"
 ]

@@ -127,9 +127,17 @@ class _Result:
     """Where a result is computed, and where the caller wants it."""
 
     def __init__(
-        self, view: TensorView, dtype: str, out: Array | None, inputs: list[Array], dense: bool
+        self,
+        view: TensorView,
+        dtype: str,
+        given: Any,
+        out: Array | None,
+        inputs: list[Array],
+        dense: bool,
     ) -> None:
-        self.returned = pool.empty(view.shape, DTYPES[dtype]) if out is None else out
+        self.written = pool.empty(view.shape, DTYPES[dtype]) if out is None else out
+        # The caller's own object, which another library's array remains.
+        self.returned = self.written if out is None else given
         # An output that oneDNN cannot address, or that may share memory with an input,
         # is computed elsewhere and copied.
         apart = out is not None and (
@@ -137,11 +145,11 @@ class _Result:
             or (dense and not out.flags.c_contiguous)
             or any(np.may_share_memory(out, i) for i in inputs)
         )
-        self.computed = pool.empty(view.shape, DTYPES[dtype]) if apart else self.returned
+        self.computed = pool.empty(view.shape, DTYPES[dtype]) if apart else self.written
 
     def finish(self) -> None:
-        if self.computed is not self.returned:
-            self.returned[...] = self.computed
+        if self.computed is not self.written:
+            self.written[...] = self.computed
 
 
 def _results(
@@ -150,14 +158,15 @@ def _results(
     """Return results by name, in the order in which they are returned."""
     results: dict[str, _Result] = {}
     inputs = list(tensors.values())
-    for (name, view), out in zip(spec.results.items(), outs, strict=True):
-        if out is not None:
+    for (name, view), given in zip(spec.results.items(), outs, strict=True):
+        out = None
+        if given is not None:
             where = f"{spec.operation}: out ({spec.label(name)})"
-            out = checked_output(where, out, view.shape, spec.dtype)
+            out = checked_output(where, given, view.shape, spec.dtype)
             for other in results.values():
-                if share_memory(out, other.returned):
+                if share_memory(out, other.written):
                     raise AttributeValueError(f"{where}: shares memory with the other output")
-        results[name] = _Result(view, spec.dtype, out, inputs, dense)
+        results[name] = _Result(view, spec.dtype, given, out, inputs, dense)
     return results
 
 

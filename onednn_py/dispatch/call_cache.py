@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from onednn_py.problem.arrays import element_strides
 from onednn_py.problem.call_spec import CallSpec, call_spec
+from onednn_py.problem.foreign import as_array, is_foreign_array
+from onednn_py.problem.keywords import refuse_keywords
 from onednn_py.problem.operations import OPERATIONS
 from onednn_py.system.forks import in_forked_child
 
@@ -26,6 +28,8 @@ MOST_CALLS = 1024
 
 # Arguments that say how a call is computed, not what.
 _SETTINGS = ("out", "backend", "fpmath_mode")
+
+_NONE: Mapping[str, Any] = {}
 
 _calls: dict[Any, BoundCall] = {}
 _lock = threading.Lock()
@@ -61,7 +65,7 @@ def declare(name: str, parameters: Sequence[str]) -> None:
     _pick[name] = itemgetter(*described, *_SETTINGS)
 
 
-def call(name: str, arguments: Mapping[str, Any]) -> Any:
+def call(name: str, arguments: Mapping[str, Any], unknown: Mapping[str, Any] = _NONE) -> Any:
     """Compute a call, by its `BoundCall` if an equal call was made before.
 
     Parameters
@@ -70,12 +74,21 @@ def call(name: str, arguments: Mapping[str, Any]) -> Any:
         Of a function that was declared.
     arguments : mapping
         The function's arguments by name; other names are ignored.
+    unknown : mapping
+        Keywords that the function does not have.
     """
+    if unknown:
+        refuse_keywords(name, unknown, (*_names[name], *_SETTINGS))
     *values, out, backend, fpmath_mode = _pick[name](arguments)
     chosen = settings(backend, fpmath_mode)
     count = _TENSORS[name]
     key = _key(name, chosen.fpmath_mode, values, count)
     bound = _calls.get(key)
+    if bound is None and any(map(is_foreign_array, values[:count])):
+        labels = [f"{name}: {tensor}" for tensor in _names[name][:count]]
+        values[:count] = map(as_array, labels, values[:count])
+        key = _key(name, chosen.fpmath_mode, values, count)
+        bound = _calls.get(key)
     if bound is not None:
         return _execute(bound, values[:count], out, chosen)
     if list in map(type, values):

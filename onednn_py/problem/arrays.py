@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,10 @@ import numpy.typing as npt
 # would wait for the import lock for ever.
 from numpy.ma import MaskedArray
 
-from onednn_py.errors import AttributeValueError, DTypeError, ShapeError
+from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, brief
 
 from .dtypes import DTYPES, dtype_name
+from .foreign import as_array, type_name
 from .formats import dense_strides
 
 __all__ = [
@@ -31,8 +34,11 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
+# NumPy's own limit.
+MOST_AXES = 64
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TensorSpec:
     """Shape and data type of a tensor, in place of the tensor itself when planning.
 
@@ -55,13 +61,19 @@ class TensorSpec:
 
     def __post_init__(self) -> None:
         try:
-            shape = tuple(operator.index(extent) for extent in self.shape)
-        except TypeError:
-            raise ShapeError(f"TensorSpec: shape: expected integers, got {self.shape!r}") from None
+            shape = tuple(map(operator.index, islice(self.shape, MOST_AXES + 1)))
+        except Exception:
+            given = brief(self.shape)
+            raise ShapeError(f"TensorSpec: shape: expected integers, got {given}") from None
+        if len(shape) > MOST_AXES:
+            raise ShapeError(f"TensorSpec: shape: expected at most {MOST_AXES} axes, got more")
         if any(not 0 <= extent < 2**63 for extent in shape):
             raise ShapeError("TensorSpec: shape: expected extents from 0 to 2**63 - 1")
         dtype_name("TensorSpec", self.dtype)
         object.__setattr__(self, "shape", shape)
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={np.dtype(self.dtype)})"
 
     @property
     def ndim(self) -> int:
@@ -73,25 +85,32 @@ TensorSpec.__module__ = "onednn_py"
 
 
 def spec_of(where: str, tensor: Any) -> TensorSpec:
-    """Return shape and dtype of an array or TensorSpec.
+    """Return shape and dtype of an array, of NumPy or another library, or TensorSpec.
 
     Raises
     ------
     DTypeError
-        If it is neither: lists, scalars and foreign tensors are not converted silently.
+        If it is none of them: lists and scalars are not converted silently.
     """
     if isinstance(tensor, TensorSpec):
         return tensor
     if isinstance(tensor, MaskedArray):
         raise DTypeError(f"{where}: masked arrays have no gradient here; fill the mask first")
+    tensor = as_array(where, tensor)
     if not isinstance(tensor, np.ndarray):
-        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
-        raise DTypeError(f"{where}: expected a numpy.ndarray, got {kind}")
+        hint = "; np.asarray makes an array of numbers" if isinstance(tensor, (list, tuple)) else ""
+        raise DTypeError(f"{where}: {_no_array(tensor)}{hint}")
     dtype_name(where, tensor.dtype)
     return TensorSpec(tensor.shape, tensor.dtype)
 
 
-def common_dtype(operation: str, specs: dict[str, TensorSpec]) -> str:
+def _no_array(value: Any) -> str:
+    """Return what a message says of a value that is no array."""
+    message = f"expected a numpy.ndarray, got {type_name(value)}"
+    return f"{message} of length {len(value)}" if isinstance(value, (list, tuple)) else message
+
+
+def common_dtype(operation: str, specs: Mapping[str, TensorSpec]) -> str:
     """Return the data type that all tensors of a call share.
 
     Raises
@@ -150,7 +169,9 @@ def readable(array: Array) -> tuple[Array, tuple[int, ...]]:
 
 
 def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return ``out`` if a result of this shape and type can be written into it.
+    """Return the array to write if a result of this shape and type can be written into ``out``.
+
+    Another library's array gives a NumPy array on its memory.
 
     Raises
     ------
@@ -161,12 +182,13 @@ def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> 
     AttributeValueError
         If it is read-only or its own elements overlap.
     """
+    out = as_array(where, out)
     if isinstance(out, MaskedArray) or not isinstance(out, np.ndarray):
-        raise DTypeError(f"{where}: expected a numpy.ndarray, got {type(out).__qualname__}")
+        raise DTypeError(f"{where}: {_no_array(out)}")
     if out.shape != shape:
         raise ShapeError(f"{where}: expected shape {shape}, got {out.shape}")
     if out.dtype.newbyteorder("=") != DTYPES[dtype]:
-        raise DTypeError(f"{where}: expected dtype {DTYPES[dtype]}, got {out.dtype}")
+        raise DTypeError(f"{where}: expected dtype {DTYPES[dtype]}, got {out.dtype!s:.60}")
     if not out.flags.writeable:
         raise AttributeValueError(f"{where}: the array is read-only")
     if overlaps(out):

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from onednn_py.errors import AttributeValueError, ShapeError
+from onednn_py.errors import AttributeValueError, ShapeError, brief
 
-from .formats import DATA_FORMATS, WEIGHTS_FORMATS
+from .foreign import as_array, is_foreign_array
+from .formats import DATA_FORMATS, WEIGHTS_FORMATS, named_format, spatial_name
 from .operations import Operation
 
 __all__ = ["ATTRIBUTES", "Attributes", "documented_attributes", "parse_attributes", "parse_shape"]
@@ -28,6 +29,9 @@ _CONSTANT = frozenset((int, str, type(None)))
 
 # oneDNN's kernels keep strides, pads and dilations in 32-bit integers.
 LARGEST = 2**31 - 1
+
+# A longer list is no list of extents or axes; some would take for ever to be read.
+MOST_ENTRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,12 @@ class Attributes:
 
 def _integer(where: str, value: Any) -> int:
     """Return ``value`` as an int. Booleans and floats are refused: they are mistakes here."""
-    if isinstance(value, (bool, np.bool_)):
-        raise AttributeValueError(f"{where}: expected an integer, got {value!r}")
     try:
-        number = operator.index(value)
+        number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
-        raise AttributeValueError(f"{where}: expected an integer, got {value!r}") from None
+        number = None
+    if number is None:
+        raise AttributeValueError(f"{where}: expected an integer, got {brief(value)}")
     if abs(number) >= 2**63:
         # Python refuses to print integers of thousands of digits.
         raise AttributeValueError(f"{where}: expected an integer of at most 64 bits")
@@ -68,21 +72,42 @@ def _in_range(where: str, value: int, least: int) -> int:
     return value
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+def _entries(where: str, value: Any, expected: str) -> Any:
+    """Return a list of integers that is not too long to be read, or None if ``value`` is no list.
+
+    Raises
+    ------
+    AttributeValueError
+        If it is an array that is no list of integers, or so long that it is no shape.
+    """
+    if is_foreign_array(value):
+        value = as_array(where, value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iu" or value.ndim > 1:
+            raise AttributeValueError(f"{where}: expected {expected}; got {brief(value)}")
+        return value.tolist() if value.ndim else None
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+        return None
+    try:
+        length = len(value)
+    except OverflowError:  # a range may have more entries than a C integer can count
+        length = LARGEST
+    if length > MOST_ENTRIES:
+        raise AttributeValueError(f"{where}: expected {expected}; got {length} entries")
+    return value
 
 
 def _per_axis(operation: str, name: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
     where = f"{operation}: {name}"
-    if not _is_list(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    expected = f"one integer or {axes}, one per spatial axis"
+    entries = _entries(where, value, expected)
+    if entries is None:
         return (_in_range(where, _integer(where, value), least),) * axes
-    if len(value) != axes:
-        raise AttributeValueError(
-            f"{where}: expected one integer or {axes}, one per spatial axis; got {value!r}"
-        )
+    if len(entries) != axes:
+        raise AttributeValueError(f"{where}: expected {expected}; got {brief(value)}")
     return tuple(
         _in_range(f"{where}[{axis}]", _integer(f"{where}[{axis}]", entry), least)
-        for axis, entry in enumerate(value)
+        for axis, entry in enumerate(entries)
     )
 
 
@@ -94,7 +119,7 @@ def _name(
             if value.lower() == name.lower():
                 return name
     raise AttributeValueError(
-        f"{operation}: {attribute}: expected one of {', '.join(accepted)}; got {value!r}{hint}"
+        f"{operation}: {attribute}: expected one of {', '.join(accepted)}; got {brief(value)}{hint}"
     )
 
 
@@ -109,11 +134,12 @@ def parse_shape(operation: str, name: str, value: Any) -> tuple[int, ...]:
         If an entry is negative.
     """
     where = f"{operation}: {name}"
-    if not _is_list(value) or (isinstance(value, np.ndarray) and value.ndim != 1):
-        raise AttributeValueError(f"{where}: expected a list of integers, got {value!r}")
-    shape = tuple(_integer(f"{where}[{axis}]", extent) for axis, extent in enumerate(value))
+    entries = _entries(where, value, "a list of integers")
+    if entries is None:
+        raise AttributeValueError(f"{where}: expected a list of integers, got {brief(value)}")
+    shape = tuple(_integer(f"{where}[{axis}]", extent) for axis, extent in enumerate(entries))
     if any(extent < 0 for extent in shape):
-        raise ShapeError(f"{where}: expected non-negative extents, got {shape}")
+        raise ShapeError(f"{where}: expected non-negative extents, got {brief(shape)}")
     return shape
 
 
@@ -142,8 +168,8 @@ def _per_axis_from(least: int) -> Callable[[Operation, str, Any, int], tuple[int
     return lambda operation, name, value, axes: _per_axis(operation.name, name, value, axes, least)
 
 
-def _one_of(*accepted: str) -> Callable[[Operation, str, Any, int], str]:
-    return lambda operation, name, value, _: _name(operation.name, name, value, accepted)
+def _auto_pad_rule(operation: Operation, name: str, value: Any, _: int) -> str:
+    return _name(operation.name, name, value, AUTO_PAD_RULES)
 
 
 def _auto_pad(operation: Operation, name: str, value: Any, _: int) -> str:
@@ -155,14 +181,39 @@ def _groups(operation: Operation, name: str, value: Any, _: int) -> int:
     return _in_range(where, _integer(where, value), 1)
 
 
-def _weights_format(operation: Operation, name: str, value: Any, _: int) -> str:
+def _data_format(operation: Operation, name: str, value: Any, axes: int) -> str:
+    return _format(f"{operation.name}: {name}", value, axes, DATA_FORMATS)
+
+
+def _weights_format(operation: Operation, name: str, value: Any, axes: int) -> str:
     hint = ""
-    if operation.transposed and str(value).upper() in WEIGHTS_FORMATS[False]:
-        hint = (
-            " (one table of the documents prints OIX and XIO for transposed convolution,"
-            " but native oneDNN takes IOX and XOI only)"
+    if isinstance(value, str) and named_format(value, WEIGHTS_FORMATS[not operation.transposed]):
+        hint = f", which is no format of {'transposed ' if operation.transposed else ''}convolution"
+        if operation.transposed:
+            hint += (
+                " (one table of the documents prints OIX and XIO for transposed convolution,"
+                " but native oneDNN takes IOX and XOI only)"
+            )
+    return _format(
+        f"{operation.name}: {name}", value, axes, WEIGHTS_FORMATS[operation.transposed], hint
+    )
+
+
+def _format(where: str, value: Any, axes: int, formats: tuple[str, ...], hint: str = "") -> str:
+    """Return a format by its documented name, or by its name for so many spatial axes."""
+    found = named_format(value, formats) if isinstance(value, str) else None
+    if found is None:
+        also = " or ".join(spatial_name(format_, axes) for format_ in formats)
+        raise AttributeValueError(
+            f"{where}: expected one of {', '.join(formats)}; got {brief(value)}"
+            f"{hint or f' ({also} will do, too)'}"
         )
-    return _name(operation.name, name, value, WEIGHTS_FORMATS[operation.transposed], hint)
+    if value.upper() not in (found, spatial_name(found, axes)):
+        raise AttributeValueError(
+            f"{where}: expected {spatial_name(found, axes)} or {found} for arrays of {axes + 2}"
+            f" axes, got {value!r}, which is for {len(value)} axes"
+        )
+    return found
 
 
 # In documented order, undocumented attributes last. Pads are ignored under auto_pad, but nonsense
@@ -174,10 +225,10 @@ ATTRIBUTES = {
     "dilations": _Attribute(1, _per_axis_from(1), required=True),
     "auto_pad": _Attribute("none", _auto_pad),
     "groups": _Attribute(1, _groups),
-    "data_format": _Attribute("NXC", _one_of(*DATA_FORMATS)),
+    "data_format": _Attribute("NXC", _data_format),
     "weights_format": _Attribute(None, _weights_format),
     "output_padding": _Attribute(0, _per_axis_from(0)),
-    "auto_pad_rule": _Attribute("native", _one_of(*AUTO_PAD_RULES), documented=False),
+    "auto_pad_rule": _Attribute("native", _auto_pad_rule, documented=False),
 }
 
 
@@ -248,5 +299,5 @@ def _parse(operation: Operation, spatial_axes: int, arguments: Mapping[str, Any]
             default = WEIGHTS_FORMATS[operation.transposed][-1]
         parsed[attribute] = rule.check(operation, name, given.pop(name, default), spatial_axes)
     if given:
-        raise AttributeValueError(f"{operation.name}: unknown attribute {min(given)!r}")
+        raise AttributeValueError(f"{operation.name}: unknown attribute {brief(min(given))}")
     return Attributes(**parsed)

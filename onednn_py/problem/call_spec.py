@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.errors import AttributeValueError, ShapeError
+from onednn_py.errors import AttributeValueError, ShapeError, brief
 
 from .arrays import share_memory, spec_of
+from .foreign import is_foreign_array
 from .formats import TensorView
 from .operations import OPERATIONS, JointOperation, Operation
 from .problem import Direction, Problem
-from .recipe import Recipe, recipe
+from .recipe import Recipe, common_rank_and_dtype, recipe
 
 __all__ = ["CallSpec", "Gradients", "SubProblem", "call_spec"]
 
@@ -33,6 +34,15 @@ class Gradients(NamedTuple):
     diff_src: Array | None
     diff_weights: Array | None
     diff_bias: Array | None
+
+    def __repr__(self) -> str:
+        entries = [f"    {name}: {_described(array)}" for name, array in self._asdict().items()]
+        return "\n".join(["Gradients(", *entries, ")"])
+
+
+def _described(array: Any) -> str:
+    """Return type and shape of a gradient; another library's array was given as ``out``."""
+    return "None" if array is None else f"{array.dtype}, shape {tuple(array.shape)}"
 
 
 # Pickles and messages name it as users do.
@@ -153,9 +163,11 @@ class CallSpec:
             *[next(found) if name in self.results else None for name in Gradients._fields]
         )
 
-    @staticmethod
-    def label(name: str) -> str:
+    def label(self, name: str) -> str:
         """Return the caller's name of a result."""
+        operation = OPERATIONS[self.operation]
+        if isinstance(operation, Operation) and name == operation.result_role:
+            return operation.result
         return name if name.startswith("diff_") or name == "dst" else f"diff_{name}"
 
 
@@ -203,32 +215,36 @@ def _single(operation: Operation, arguments: Mapping[str, Any]) -> CallSpec:
 def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
     name, attributes = operation.name, dict(arguments)
     asked = _asked(name, attributes.pop("wrt", ("src", "weights")))
-    tensors = {tensor: attributes.pop(tensor) for tensor in operation.tensors}
-    src_shape = spec_of(f"{name}: src", tensors["src"]).shape
-    # Both recipes are made even for a single gradient: together they check all three tensors.
+    specs = {
+        tensor: spec_of(f"{name}: {tensor}", attributes.pop(tensor)) for tensor in operation.tensors
+    }
+    common_rank_and_dtype(name, specs)
+    src_shape, weights_shape = specs["src"].shape, specs["weights"].shape
+    # Both recipes are made even for a single gradient: together they check all three tensors. The
+    # first speaks of src and diff_dst, which the caller gave.
+    weights = recipe(
+        operation.backward_weights,
+        {
+            **attributes,
+            "src": specs["src"],
+            "diff_dst": specs["diff_dst"],
+            "weights": weights_shape,
+            "bias": "bias" in asked,
+        },
+    )
     src = recipe(
         operation.backward_data,
         {
             **attributes,
-            "diff_dst": tensors["diff_dst"],
-            "weights": tensors["weights"],
-            **({"dst_shape": src_shape} if operation.backward_data.shape_argument else {}),
+            "diff_dst": specs["diff_dst"],
+            "weights": specs["weights"],
+            **({"src": src_shape} if operation.backward_data.shape_argument else {}),
         },
     )
     if src.result_shape != src_shape:
         raise ShapeError(
             f"{name}: diff_dst belongs to a src of {src.result_shape}, got {src_shape}"
         )
-    weights = recipe(
-        operation.backward_weights,
-        {
-            **attributes,
-            "src": tensors["src"],
-            "diff_dst": tensors["diff_dst"],
-            "weights_shape": spec_of(f"{name}: weights", tensors["weights"]).shape,
-            "bias": "bias" in asked,
-        },
-    )
     recipes, results = [], {}
     if "src" in asked:
         recipes.append(_NamedRecipe(src, {"src": "diff_src", "dst": "diff_dst"}))
@@ -249,8 +265,17 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
 
 def _asked(name: str, wrt: Any) -> frozenset[str]:
     asked: Any = [wrt] if isinstance(wrt, str) else wrt
-    if not isinstance(asked, Collection) or not asked or any(key not in WRT for key in asked):
-        raise AttributeValueError(f"{name}: wrt: expected some of {', '.join(WRT)}; got {wrt!r}")
+    is_list = isinstance(asked, Collection) and not isinstance(asked, np.ndarray)
+    # An array as an entry would be compared element by element.
+    if (
+        not is_list
+        or is_foreign_array(asked)
+        or not asked
+        or any(not isinstance(key, str) or key not in WRT for key in asked)
+    ):
+        raise AttributeValueError(
+            f"{name}: wrt: expected some of {', '.join(WRT)}; got {brief(wrt)}"
+        )
     return frozenset(asked)
 
 
@@ -259,9 +284,10 @@ def _joint_outs(name: str, out: Any) -> dict[str, Any]:
     if out is None:
         return dict.fromkeys(Gradients._fields)
     if not isinstance(out, (tuple, list)) or len(out) != len(Gradients._fields):
+        is_list = isinstance(out, (tuple, list))
         raise AttributeValueError(
             f"{name}: out: expected ({', '.join(Gradients._fields)}), None for a new array;"
-            f" got {type(out).__qualname__}"
+            f" got {f'{len(out)} entries' if is_list else brief(out)}"
         )
     given = [array for array in out if isinstance(array, np.ndarray)]
     for first, second in combinations(given, 2):

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from onednn_py.errors import DTypeError
+from onednn_py.errors import DTypeError, brief
 
 __all__ = ["DATA_TYPES", "DTYPES", "DataType", "dtype_name"]
 
@@ -83,7 +83,8 @@ def dtype_name(where: str, dtype: npt.DTypeLike) -> str:
     name = _NAMES.get(found) if found is not None else None
     if name is None:
         *others, last = map(_spelled, DTYPES.values())
-        raise DTypeError(f"{where}: expected dtype {', '.join(others)} or {last}, got {dtype}")
+        got = f"{dtype!s:.60}" if isinstance(dtype, np.dtype) else brief(dtype)
+        raise DTypeError(f"{where}: expected dtype {', '.join(others)} or {last}, got {got}")
     return name
 
 

@@ -21,6 +21,8 @@ __all__ = [
     "bias_view",
     "convolution_weights_view",
     "dense_strides",
+    "named_format",
+    "spatial_name",
     "transposed_weights_view",
 ]
 
@@ -29,6 +31,19 @@ DATA_FORMATS = ("NCX", "NXC")
 WEIGHTS_FORMATS = {False: ("OIX", "XIO"), True: ("IOX", "XOI")}
 
 Array = npt.NDArray[Any]
+
+
+def spatial_name(format_: str, axes: int) -> str:
+    """Return the name of a format for so many spatial axes: NCHW of NCX for two."""
+    return format_.replace("X", "DHW"[-axes:])
+
+
+def named_format(name: str, formats: tuple[str, ...]) -> str | None:
+    """Return the format that a name means, for any number of spatial axes, None for no format."""
+    for format_ in formats:
+        if name.upper() in (format_, *(spatial_name(format_, axes) for axes in (1, 2, 3))):
+            return format_
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .problem import Direction
 
@@ -79,6 +79,8 @@ class JointOperation:
     name : str
         Of the function.
     backward_data, backward_weights : Operation
+        Under the joint function's name, so that messages name it and its arguments: what gives the
+        result's shape is a tensor of the call.
     tensors : dict
         As in `Operation`.
     """
@@ -153,15 +155,19 @@ _DOCUMENTED = (
     ),
 )
 _BY_NAME = {operation.name: operation for operation in _DOCUMENTED}
-_JOINT = tuple(
-    JointOperation(
-        name=f"{family}_backward",
-        backward_data=_BY_NAME[f"{family}_backward_data"],
-        backward_weights=_BY_NAME[f"{family}_backward_weights"],
+
+
+def _joint(name: str) -> JointOperation:
+    data, weights = _BY_NAME[f"{name}_data"], _BY_NAME[f"{name}_weights"]
+    return JointOperation(
+        name=name,
+        backward_data=replace(data, name=name, shape_argument=data.shape_argument and "src"),
+        backward_weights=replace(weights, name=name, shape_argument="weights"),
         tensors=_BOTH,
     )
-    for family in ("convolution", "conv_transpose")
-)
+
+
+_JOINT = (_joint("convolution_backward"), _joint("conv_transpose_backward"))
 
 # All operations by their functions' names.
 OPERATIONS: dict[str, Operation | JointOperation] = {

@@ -52,7 +52,8 @@ def test_a_plan_refuses_other_tensors() -> None:
     [
         (onednn_py.convolution_backward, (), "plan: convolution_backward: missing a required"),
         (np.convolve, (), "plan: expected one of convolution"),
-        ("convolution", (), "plan: expected one of convolution"),
+        ("convolve", (), "plan: expected one of convolution"),
+        ("convolution", (), "plan: convolution: missing a required argument"),
         (onednn_py.convolution, (), "plan: convolution: missing a required argument"),
     ],
 )
