@@ -110,3 +110,42 @@ def test_reprs_are_of_a_few_lines() -> None:
     for plan in plans:
         assert len(repr(plan).splitlines()) <= 30
         assert len(repr(plan)) <= 3000
+
+
+SRC, WEIGHTS = np.ones((1, 4, 4, 2), np.float32), np.ones((2, 2, 2, 3), np.float32)
+REQUIRED = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1}
+WRONG: tuple[Any, ...] = (LONG, (1,) * 100_000, np.ones(1000), [LONG] * 9, 2**5000, {LONG: LONG})
+
+
+@pytest.mark.parametrize(
+    "wrong", WRONG, ids=["text", "tuple", "array", "list", "integer", "mapping"]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda wrong: onednn_py.run_op(wrong, [SRC, WEIGHTS], REQUIRED),
+        lambda wrong: onednn_py.run_op("Convolution", wrong, REQUIRED),
+        lambda wrong: onednn_py.run_op("Convolution", [SRC, WEIGHTS], wrong),
+        lambda wrong: onednn_py.run_op("Convolution", [wrong, WEIGHTS], REQUIRED),
+        lambda wrong: onednn_py.run_op(
+            "Convolution", [SRC, WEIGHTS], {**REQUIRED, "groups": wrong}
+        ),
+        lambda wrong: onednn_py.run_op("Convolution", [SRC, WEIGHTS], {**REQUIRED, LONG: wrong}),
+        lambda wrong: onednn_py.plan(wrong, SRC, WEIGHTS),
+        lambda wrong: onednn_py.plan("convolution", SRC, WEIGHTS)(wrong, WEIGHTS),
+        lambda wrong: onednn_py.plan("convolution", SRC, WEIGHTS).pack(wrong, WEIGHTS),
+        lambda wrong: onednn_py.plan("convolution", SRC, WEIGHTS, effort=wrong),
+        lambda wrong: onednn_py.TensorSpec((wrong,), np.float32),
+        lambda wrong: onednn_py.TensorSpec((1,), wrong),
+        lambda wrong: onednn_py.set_num_threads(wrong),
+        lambda wrong: onednn_py.use_backend(wrong).__enter__(),
+        lambda wrong: onednn_py.use_effort(wrong).__enter__(),
+        lambda wrong: onednn_py.use_fpmath_mode(wrong).__enter__(),
+        lambda wrong: onednn_py.set_idle_threads(wrong),
+        lambda wrong: onednn_py.set_cache_limit(entries=wrong, bytes="x"),
+    ],
+)
+def test_long_values_in_every_door(call: Any, wrong: Any) -> None:
+    with pytest.raises(OneDNNPyError) as caught:
+        call(wrong)
+    assert len(str(caught.value)) <= LONGEST_MESSAGE
