@@ -141,14 +141,16 @@ class Plan(Generic[Result]):
         arrays: Any = tensors  # for type checkers: none of them is packed
         _, plan, pick = self._current()
         if out is None:
-            outs = self._bound.new_results()
+            written = outs = self._bound.new_results()
         elif type(out) is ndarray and self._bound.run_into(plan, pick, (*arrays, out)):
             return out  # type: ignore[return-value]
         else:
             outs = self._spec.outs(out)
-            if not self._bound.accepts_outputs(arrays, outs):
+            memory = self._bound.memory_of(arrays, outs)
+            if memory is None:
                 return self._call_any(tensors, out)
-        self._bound.run(plan, pick, (*arrays, *outs))
+            written = memory
+        self._bound.run(plan, pick, (*arrays, *written))
         return self._spec.returned(outs)  # type: ignore[no-any-return]
 
     def _call_any(self, tensors: Sequence[Any], out: Any) -> Result:

@@ -27,6 +27,7 @@ from onednn_py.problem.arrays import (
 )
 from onednn_py.problem.call_spec import CallSpec
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.foreign import as_array
 from onednn_py.problem.formats import TensorView
 from onednn_py.system.memory_pool import pool
 
@@ -242,6 +243,19 @@ class BoundCall:
                     return False
             tensors.append(out)
         return True
+
+    def memory_of(self, arrays: Sequence[Array], outs: list[Any]) -> list[Array] | None:
+        """Return the arrays to write for these outputs, None if they need `run`.
+
+        They are the outputs themselves, or NumPy arrays on the memory of another library's.
+        """
+        if self.accepts_outputs(arrays, outs):
+            return outs
+        try:
+            written = [as_array("out", out) for out in outs]
+        except DTypeError:  # which `run` raises in the caller's words
+            return None
+        return written if self.accepts_outputs(arrays, written) else None
 
     def execute(self, chosen: Settings, tensors: Sequence[Array]) -> None:
         """Run the plan.

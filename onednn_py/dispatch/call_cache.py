@@ -110,13 +110,15 @@ def _execute(bound: BoundCall, tensors: Sequence[Any], out: Any, chosen: Setting
     spec = bound.spec
     arrays = [array for array in tensors if array is not None]
     if out is None:
-        outs = bound.new_results()
+        written = outs = bound.new_results()
     else:
         outs = spec.outs(out)
-        if not bound.accepts_outputs(arrays, outs):
+        memory = bound.memory_of(arrays, outs)
+        if memory is None:
             named = dict(zip(spec.inputs, arrays, strict=True))
             return spec.returned(run(spec, named, outs, chosen))
-    bound.execute(chosen, arrays + outs)
+        written = memory
+    bound.execute(chosen, arrays + written)
     return spec.returned(outs)
 
 

@@ -75,8 +75,7 @@ def as_array(where: str, value: Any) -> Any:
     tensor = getattr(torch, "Tensor", None)
     try:
         if isinstance(tensor, type) and isinstance(value, tensor):
-            _refuse_tensor(where, value, torch)
-            return _memory_of_tensor(value, torch)
+            return _memory_of_tensor(where, value, torch)
         _refuse_other_device(where, value)
         return _by_protocol(value)
     except DTypeError:
@@ -122,12 +121,18 @@ def _refuse_tensor(where: str, tensor: Any, torch: Any) -> None:
         raise DTypeError(f"{where}: the {type_name(tensor)} {reason}")
 
 
-def _memory_of_tensor(tensor: Any, torch: Any) -> Array:
+def _memory_of_tensor(where: str, tensor: Any, torch: Any) -> Array:
     array: Array
-    if tensor.dtype is torch.bfloat16:
-        array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    else:
-        array = tensor.numpy()
+    if tensor.requires_grad:  # which PyTorch itself forgets inside torch.no_grad
+        _refuse_tensor(where, tensor, torch)
+    try:
+        if tensor.dtype is torch.bfloat16:
+            array = tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        else:
+            array = tensor.numpy()
+    except Exception:
+        _refuse_tensor(where, tensor, torch)
+        raise
     return array
 
 
