@@ -45,6 +45,8 @@ def is_foreign_array(value: Any) -> bool:
 
 
 def _is_buffer(value: Any) -> bool:
+    if isinstance(value, memoryview):
+        return True
     try:
         memoryview(value).release()
     except Exception:

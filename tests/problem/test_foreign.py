@@ -140,6 +140,13 @@ def test_refused(tensor: Any, message: str, backend: str) -> None:
         assert "src: " in str(caught.value)
 
 
+def test_released_memory_is_refused() -> None:
+    released = memoryview(SRC)
+    released.release()
+    with pytest.raises(DTypeError, match="does not give its elements: operation forbidden"):
+        onednn_py.convolution(released, WEIGHTS)
+
+
 def test_pinned_memory_is_the_cpus() -> None:
     class Pinned(ByArray):
         def __dlpack_device__(self) -> tuple[int, int]:
