@@ -139,9 +139,9 @@ def _memory_of_tensor(where: str, tensor: Any, torch: Any) -> Array:
 
 
 def _refuse_other_device(where: str, value: Any) -> None:
-    if getattr(value, "is_deleted", bool)():
-        raise DTypeError(f"{where}: the {type_name(value)} was deleted, or donated to a function")
     if hasattr(type(value), "__dlpack_device__"):
+        if getattr(value, "is_deleted", bool)():
+            raise DTypeError(f"{where}: the {type_name(value)} was deleted or donated")
         kind, number = map(int, value.__dlpack_device__())
         on_host, name = kind in _ON_HOST, _DEVICES.get(kind, str(kind))
         device = f"{name.lower()}:{number} (kDL{name})"

@@ -254,7 +254,9 @@ class TestJax:
 
     def test_traced_and_deleted_arrays_are_refused(self, jax: Any) -> None:
         def traced(src: Any) -> Any:
-            with pytest.raises(DTypeError, match="does not give its elements") as caught:
+            with pytest.raises(
+                DTypeError, match="does not give its elements: .*__array__"
+            ) as caught:
                 onednn_py.convolution(src, WEIGHTS)
             assert len(str(caught.value)) <= 600
             return src
