@@ -310,7 +310,7 @@ install_library() {
         library=$(library_in "$staging") || die "the build has installed no library"
         printf 'oneDNN %s, %s, from %s\n' "$version" "$variant" "$sources" >"$staging/$MARK"
         if $importable; then
-            ONEDNN_PY_LIBRARY=$library "$python" -c \
+            ONEDNN_PY_BACKEND='' ONEDNN_PY_LIBRARY=$library "$python" -c \
                 'import sys, onednn_py; sys.exit(onednn_py.info()["error"])' ||
                 die "the library that was built cannot be used; $prefix is unchanged"
         fi

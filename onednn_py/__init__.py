@@ -19,7 +19,7 @@ from .api import (
     convolution_backward_data,
     convolution_backward_weights,
 )
-from .api.info import info
+from .api.info import info, package_version
 from .api.plan import Plan, cache_clear, cache_info, plan, set_cache_limit
 from .api.run_op import run_op
 from .api.threads import get_num_threads, num_threads, set_idle_threads, set_num_threads
@@ -34,11 +34,15 @@ from .errors import (
     OneDNNPyError,
     ShapeError,
     WisdomFileError,
+    WisdomFileNotFoundError,
+    WisdomFileUnreadableError,
 )
 from .problem.arrays import TensorSpec
 
 if TYPE_CHECKING:
     from .tools.graph_files import load_graph
+
+    __version__: str
 
 __all__ = [
     "AttributeValueError",
@@ -53,6 +57,8 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "WisdomFileError",
+    "WisdomFileNotFoundError",
+    "WisdomFileUnreadableError",
     "cache_clear",
     "cache_info",
     "conv_transpose",
@@ -81,7 +87,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
 
 
 def __getattr__(name: str) -> Any:
@@ -90,4 +96,7 @@ def __getattr__(name: str) -> Any:
         from .tools.graph_files import load_graph
 
         return load_graph
+    if name == "__version__":
+        # Reading a distribution's metadata takes longer than a call.
+        return package_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

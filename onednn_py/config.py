@@ -21,6 +21,7 @@ __all__ = [
     "EFFORTS",
     "FPMATH_MODES",
     "MOST_THREADS",
+    "VARIABLES",
     "BackendName",
     "Effort",
     "FpmathMode",
@@ -28,6 +29,7 @@ __all__ = [
     "Setting",
     "accept_backend",
     "backend_setting",
+    "check_environment",
     "checked_threads",
     "effort_setting",
     "explicit_library",
@@ -35,6 +37,7 @@ __all__ = [
     "leaves_idle_threads",
     "set_idle_threads",
     "set_threads",
+    "unknown_variables",
     "use_backend",
     "use_effort",
     "use_fpmath_mode",
@@ -52,6 +55,16 @@ BACKENDS = ["auto"]
 EFFORTS = get_args(Effort)
 FPMATH_MODES = get_args(FpmathMode)
 MOST_THREADS = 1024
+VARIABLES = (
+    "ONEDNN_PY_BACKEND",
+    "ONEDNN_PY_EFFORT",
+    "ONEDNN_PY_IDLE_THREADS",
+    "ONEDNN_PY_LIBRARY",
+    "ONEDNN_PY_WISDOM",
+)
+_PREFIX = "ONEDNN_PY_"
+# Of the package's own tests.
+_TEST_PREFIX = "ONEDNN_PY_TEST_"
 
 
 def _presence_test(variable: str) -> Callable[[], bool]:
@@ -107,6 +120,11 @@ class Setting:
         finally:
             self._chosen.reset(token)
 
+    def check_environment(self) -> None:
+        """Raise the error of `current` if the environment variable has a wrong value."""
+        if self._variable is not None and (value := os.environ.get(self._variable)):
+            self._checked(value, f"environment variable {self._variable}")
+
     def _checked(self, value: object, origin: str) -> str:
         if isinstance(value, str) and value.lower() in self._accepted:
             return value.lower()
@@ -119,6 +137,27 @@ backend_setting = Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
 effort_setting = Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
 fpmath_mode_setting = Setting("fpmath_mode", FPMATH_MODES)
 _idle_threads_setting = Setting("idle_threads", get_args(IdleThreads), "ONEDNN_PY_IDLE_THREADS")
+
+
+def check_environment() -> None:
+    """Check the environment variables that calls may never ask, because a setting precedes them.
+
+    Raises
+    ------
+    AttributeValueError
+        Naming the variable and the values that it accepts.
+    """
+    for setting in (backend_setting, effort_setting, _idle_threads_setting):
+        setting.check_environment()
+
+
+def unknown_variables() -> list[str]:
+    """Return the names in the environment that look like the package's variables, and are not."""
+    return sorted(
+        name
+        for name in os.environ
+        if name.startswith(_PREFIX) and not name.startswith(_TEST_PREFIX) and name not in VARIABLES
+    )
 
 
 def accept_backend(name: str) -> None:

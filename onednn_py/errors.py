@@ -22,6 +22,8 @@ __all__ = [
     "ShapeError",
     "SignatureError",
     "WisdomFileError",
+    "WisdomFileNotFoundError",
+    "WisdomFileUnreadableError",
     "brief",
 ]
 
@@ -67,6 +69,14 @@ class GraphFileError(OneDNNPyError, ValueError):
 
 class WisdomFileError(OneDNNPyError, ValueError):
     """A file is not a wisdom file, or this version cannot read it."""
+
+
+class WisdomFileUnreadableError(WisdomFileError, OSError):
+    """A wisdom file cannot be opened: it is a folder or a pipe, or the user may not read it."""
+
+
+class WisdomFileNotFoundError(WisdomFileUnreadableError, FileNotFoundError):
+    """There is no wisdom file at a path that was given."""
 
 
 class LibraryNotFoundError(OneDNNPyError, ImportError):

@@ -37,18 +37,25 @@ __all__ = [
 def load(path: str | os.PathLike[str] | None = None) -> int:
     """Add the wisdom of a file to what is known; where both know a problem, the file wins.
 
-    A file that cannot be read, and entries that are wrong, are logged as warnings of the logger
+    A file that holds no wisdom, and entries that are wrong, are logged as warnings of the logger
     ``onednn_py`` and ignored.
 
     Parameters
     ----------
     path : path, optional
-        Left out: the default file.
+        Left out: the default file, which need not exist.
 
     Returns
     -------
     int
         How many entries count on this machine: those of this oneDNN, CPU ISA and number of
         threads. Others are kept for `save`, and the log says why they do not count.
+
+    Raises
+    ------
+    WisdomFileNotFoundError
+        If there is no file at ``path``; it is a ``FileNotFoundError``, too.
+    WisdomFileUnreadableError
+        If it is a folder, or cannot be read; it is an ``OSError``, too.
     """
     return store.load(path, machine_here())

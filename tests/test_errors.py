@@ -18,6 +18,8 @@ from onednn_py import (
     OneDNNPyError,
     ShapeError,
     WisdomFileError,
+    WisdomFileNotFoundError,
+    WisdomFileUnreadableError,
 )
 
 # What strides and dilations of two axes cannot be.
@@ -38,6 +40,8 @@ DST = np.ones((2, 4, 5, 5), np.float32)
         (DTypeError, TypeError),
         (LibraryNotFoundError, ImportError),
         (WisdomFileError, ValueError),
+        (WisdomFileUnreadableError, OSError),
+        (WisdomFileNotFoundError, FileNotFoundError),
         (OneDNNError, RuntimeError),
         (OneDNNMemoryError, MemoryError),
         (OneDNNMemoryError, OneDNNError),

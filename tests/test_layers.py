@@ -94,7 +94,6 @@ TESTED_BY = {
     "backends.onednn.binding.engine": "backends/onednn/selection/test_select.py",
     "backends.onednn.binding.openmp": "api/test_threads.py",
     "backends.onednn.binding.runtime": "api/test_threads.py",
-    "backends.onednn.binding.search": "backends/onednn/binding/test_library.py",
     "backends.onednn.execution.casts": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.lowering": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.plan": "backends/onednn/execution/test_packing.py",

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from onednn_py.backends.onednn import library, openmp_path, rejections, support
+from onednn_py.config import backend_setting, check_environment, explicit_library
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system import idle_threads
 
@@ -36,14 +37,17 @@ class IdleThreadsInfo(TypedDict):
 
 
 class Info(TypedDict):
-    """The facts that `info` returns; those about the library are None without a library."""
+    """The facts that `info` returns; those about the library are None without a library.
+
+    ``backend`` is None where calls that name no backend fail.
+    """
 
     onednn_py: str
     python: str
     numpy: str
     cffi: str
     ml_dtypes: str
-    backend: str
+    backend: str | None
     library: str | None
     source: str | None
     version: str | None
@@ -51,6 +55,7 @@ class Info(TypedDict):
     cpu_isa: str | None
     runtime: str | None
     threads: int
+    threads_note: str | None
     idle_threads: list[IdleThreadsInfo]
     supports: dict[str, bool] | None
     error: str | None
@@ -71,13 +76,20 @@ def info() -> Info:
     Returns
     -------
     dict
-        ``backend`` is what ``"auto"`` computes with. ``library`` is None, and ``error`` says
-        why, if no oneDNN can be used.
+        ``backend`` is what computes a call that names none: as `use_backend` or the environment
+        variable ``ONEDNN_PY_BACKEND`` says, None if such a call fails. ``library`` is None, and
+        ``error`` says why, if no oneDNN can be used. ``threads_note`` says why the number of
+        threads is not one that `set_num_threads` sets, for builds on other runtimes than OpenMP.
         ``supports`` says which data types oneDNN computes itself on this CPU, without a cast,
         and whether the library has the Graph API. ``rejected`` lists candidates as dicts of
         path, source and reason. ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN,
         as dicts of library, path, threads, and what was done that they sleep early, see
         `set_idle_threads`.
+
+    Raises
+    ------
+    AttributeValueError
+        If an environment variable of the package has a value that is not accepted.
 
     Examples
     --------
@@ -85,6 +97,7 @@ def info() -> Info:
     >>> sorted(onednn_py.info())[:4]
     ['backend', 'cffi', 'cpu_isa', 'error']
     """
+    check_environment()
     found, error = None, None
     try:
         found = library()
@@ -97,7 +110,7 @@ def info() -> Info:
         "numpy": np.__version__,
         "cffi": version("cffi"),
         "ml_dtypes": ml_dtypes.__version__,
-        "backend": "onednn" if found else "numpy",
+        "backend": _backend_in_use(found is not None),
         "library": found.path if found else None,
         "source": found.source if found else None,
         "version": found.version_text if found else None,
@@ -105,6 +118,7 @@ def info() -> Info:
         "cpu_isa": found.cpu_isa if found else None,
         "runtime": found.runtime if found else None,
         "threads": threads,
+        "threads_note": found.thread_note if found else None,
         "idle_threads": [
             {"library": one.library, "path": one.path, "threads": one.threads, "state": one.state}
             for one in idle_threads.states(openmp_path(), threads)
@@ -116,3 +130,10 @@ def info() -> Info:
             for path, source, reason in rejections()
         ],
     }
+
+
+def _backend_in_use(has_library: bool) -> str | None:
+    chosen = backend_setting.current()
+    if chosen == "auto" and (has_library or explicit_library() is None):
+        return "onednn" if has_library else "numpy"
+    return chosen if has_library or chosen not in ("auto", "onednn") else None

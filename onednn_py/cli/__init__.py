@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from onednn_py import OneDNNPyError
+import onednn_py
+from onednn_py.config import check_environment
 
 from . import bench, demo, info, run, tune, verify, wisdom
 
@@ -14,18 +15,23 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status, 0 only on success."""
+    """Run a command, or print the help without one; return the exit status, 0 only on success."""
     parser = argparse.ArgumentParser(
         prog="onednn-py",
         description="Gradients of convolution and transposed convolution, run by oneDNN.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {onednn_py.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in (info, demo, run, verify, bench, tune, wisdom):
         command.add_parser(commands)
     parsed = parser.parse_args(arguments)
+    if parsed.command is None:
+        parser.print_help()
+        return 0
     try:
+        check_environment()
         return int(parsed.run(parsed))
-    except OneDNNPyError as error:
+    except onednn_py.OneDNNPyError as error:
         print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

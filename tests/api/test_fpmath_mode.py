@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -202,3 +205,16 @@ def test_other_values_are_refused(mode: Any, backend: str) -> None:
             onednn_py.convolution(src, weights, fpmath_mode=mode, backend=backend)
         with pytest.raises(AttributeValueError, match="fpmath_mode: expected one of strict, bf16"):
             onednn_py.plan(onednn_py.convolution, src, weights, fpmath_mode=mode)
+
+
+@needs_onednn
+def test_strict_is_strict_whatever_onednn_takes_by_default() -> None:
+    """oneDNN reads ONEDNN_DEFAULT_FPMATH_MODE for attributes that name no mode."""
+    code = """
+import numpy as np, onednn_py
+diff_dst, weights = np.full((1, 9, 64), 1 + 2**-12, "f4"), np.ones((1, 64, 64), "f4")
+result = onednn_py.convolution_backward_data(diff_dst, weights)
+assert (result == 64 + 2**-6).all(), result.ravel()[0]
+"""
+    environment = {**os.environ, "ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)

@@ -136,12 +136,12 @@ class Engine:
                 attributes, self._lib.dnnl_scratchpad_mode_user
             ),
         )
-        if fpmath_mode != "strict":
-            mode = getattr(self._lib, f"dnnl_fpmath_mode_{fpmath_mode}")
-            self.check(
-                "dnnl_primitive_attr_set_fpmath_mode",
-                self._lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
-            )
+        # Without this, ONEDNN_DEFAULT_FPMATH_MODE would decide what "strict" means.
+        mode = getattr(self._lib, f"dnnl_fpmath_mode_{fpmath_mode}")
+        self.check(
+            "dnnl_primitive_attr_set_fpmath_mode",
+            self._lib.dnnl_primitive_attr_set_fpmath_mode(attributes, mode),
+        )
         if adds:
             post_ops = self._create("post_ops", "dnnl_post_ops_create")
             self.check(

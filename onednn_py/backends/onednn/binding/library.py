@@ -17,20 +17,36 @@ from onednn_py.system.forks import forks_wait, in_forked_child
 from onednn_py.system.idle_threads import short_openmp_spin
 
 from .declarations import c_type, ffi, text_of
+from .remedy import remedy
 from .search import Candidate, candidates
 
 __all__ = ["Library", "Rejection", "library", "rejections"]
 
 _log = logging.getLogger("onednn_py")
 
-REMEDY = (
-    "install one with `pip install onednn-cpu-gomp` (Linux x86-64) or from conda-forge"
-    " (`onednn`), build one with build_onednn.sh of this package's sources, or set"
-    " ONEDNN_PY_LIBRARY to the path of a libdnnl of version 3"
-)
+# Characters of a message, which callers put words before. Reasons are shortened to it; `info` has
+# them whole.
+LONGEST_MESSAGE = 560
+LONGEST_PATH = 200
+SHORTEST_REASON = 40
+ROOM_FOR_MORE = 60
 
-_RUNTIMES = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
-OPENMP = 2
+SEQUENTIAL, OPENMP, TBB, THREAD_POOL, SYCL = 1, 2, 4, 8, 512
+_RUNTIMES = {
+    SEQUENTIAL: "sequential",
+    OPENMP: "OpenMP",
+    TBB: "TBB",
+    THREAD_POOL: "thread pool",
+    SYCL: "SYCL",
+}
+
+# Where the number of threads is not the one that users set: why, and what helps.
+_THREAD_NOTES = {
+    SEQUENTIAL: "one thread, because the library was built without threads",
+    TBB: "as many threads as TBB decides; set_num_threads does not reach them",
+    THREAD_POOL: "one thread, because this build waits for a pool that the calling program brings;"
+    " a build with OpenMP uses more",
+}
 
 
 class Rejection(NamedTuple):
@@ -70,6 +86,16 @@ class Library:
     @property
     def uses_openmp(self) -> bool:
         return self._runtime == OPENMP
+
+    @property
+    def has_one_thread(self) -> bool:
+        """Whether the library computes on the calling thread alone."""
+        return self._runtime in (SEQUENTIAL, THREAD_POOL)
+
+    @property
+    def thread_note(self) -> str | None:
+        """What users should know about the number of threads; None if they set it."""
+        return _THREAD_NOTES.get(self._runtime)
 
     @property
     def cpu_isa(self) -> str:
@@ -142,11 +168,33 @@ def _search(explicit: str | None) -> Library | None:
 
 
 def _failure_message(explicit: str | None) -> str:
-    listed = "".join(f"\n  {r.path} ({r.source}): {r.reason}" for r in _rejected)
     if explicit:
-        return f"ONEDNN_PY_LIBRARY names a library that cannot be used:{listed}"
-    tried = f"; tried:{listed}" if listed else "; found no file to try"
-    return f"no usable oneDNN library{tried}\nRemedy: {REMEDY}"
+        return _listed("ONEDNN_PY_LIBRARY names a library that cannot be used:")
+    if not _rejected:
+        return f"no usable oneDNN library; found no file to try\nRemedy: {remedy()}"
+    return _listed("no usable oneDNN library; tried:", f"\nRemedy: {remedy()}")
+
+
+def _listed(title: str, end: str = "") -> str:
+    """Return a line for every rejected library; reasons share the room that the paths leave."""
+    heads = [f"\n  {_shortened(r.path, LONGEST_PATH)} ({r.source}): " for r in _rejected]
+    room = LONGEST_MESSAGE - len(title) - len(end)
+    share = max(SHORTEST_REASON, (room - sum(map(len, heads))) // len(heads))
+    lines = [
+        head + (r.reason if len(r.reason) <= share else f"{r.reason[: share - 3]}...")
+        for head, r in zip(heads, _rejected, strict=True)
+    ]
+    kept = list(lines)
+    if sum(map(len, lines)) > room:
+        while len(kept) > 1 and sum(map(len, kept)) > room - ROOM_FOR_MORE:
+            kept.pop()
+    if left := len(lines) - len(kept):
+        kept.append(f"\n  and {left} more, see python -m onednn_py info")
+    return "".join((title, *kept, end))
+
+
+def _shortened(path: str, longest: int) -> str:
+    return path if len(path) <= longest else f"...{path[3 - longest :]}"
 
 
 def _open(candidate: Candidate) -> Library | str:

@@ -7,11 +7,11 @@ that the parent built for several threads must not run there.
 
 from __future__ import annotations
 
-import os
 import threading
 
 from onednn_py.config import wanted_threads
 from onednn_py.system.forks import in_forked_child
+from onednn_py.system.parallel import available_cpus
 
 from .engine import Engine
 from .library import Library, library
@@ -60,7 +60,7 @@ def apply_threads(opened: Library) -> int:
         _openmp_of = opened
     if _openmp is not None:
         return _openmp.apply(1 if _generation else wanted_threads())
-    return 1 if opened.runtime == "sequential" else (os.cpu_count() or 1)
+    return 1 if opened.has_one_thread else available_cpus()
 
 
 def openmp_path() -> str | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes.util
 import importlib.metadata
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,12 +26,20 @@ DISTRIBUTIONS = (
     "onednn",
 )
 
+# What programs are linked with, and developers. Files of version 3 may have more numbers: Debian 13
+# has libdnnl.so.3.7 and libdnnl.so.3.6 alone.
 if sys.platform == "win32":
     LIBRARY_NAMES: tuple[str, ...] = ("dnnl.dll",)
+    _NUMBERED = re.compile(r"dnnl()\.dll")
 elif sys.platform == "darwin":
     LIBRARY_NAMES = ("libdnnl.3.dylib", "libdnnl.dylib")
+    _NUMBERED = re.compile(r"libdnnl\.3((?:\.\d+)*)\.dylib")
 else:
     LIBRARY_NAMES = ("libdnnl.so.3", "libdnnl.so")
+    _NUMBERED = re.compile(r"libdnnl\.so\.3((?:\.\d+)*)")
+
+# Where system folders are.
+ROOT = Path("/")
 
 
 class Candidate(NamedTuple):
@@ -52,12 +62,29 @@ def candidates() -> list[Candidate]:
     return list(found.values())
 
 
-def _in_folders(folders: list[Path], source: str) -> Iterator[Candidate]:
+def _in_folders(folders: Iterable[Path], source: str) -> Iterator[Candidate]:
     for folder in folders:
-        for name in LIBRARY_NAMES:
-            path = folder / name
-            if path.is_file():
+        with suppress(OSError):
+            for path in _libraries(folder.iterdir()):
                 yield Candidate(str(path), source)
+
+
+def _libraries(paths: Iterable[Path]) -> list[Path]:
+    """Return the files among the paths whose names are those of libraries, newest version first."""
+    named = (path for path in paths if path.name in LIBRARY_NAMES or _NUMBERED.fullmatch(path.name))
+    return sorted((path for path in named if path.is_file()), key=_newness, reverse=True)
+
+
+def _newness(path: Path) -> tuple[bool, tuple[int, ...], bool, str]:
+    """Return what the newest version has most of; a link has the version of its target.
+
+    Among names of one version, the name that programs are linked with comes first, and before all
+    others where its file tells no minor version.
+    """
+    is_linked_with = path.name == LIBRARY_NAMES[0]
+    numbered = _NUMBERED.fullmatch(os.path.basename(os.path.realpath(path)))
+    minor = tuple(map(int, numbered[1].split(".")[1:])) if numbered else ()
+    return is_linked_with and not minor, minor, is_linked_with, path.name
 
 
 def _library_folders(prefix: Path) -> list[Path]:
@@ -74,12 +101,9 @@ def _pip() -> Iterator[Candidate]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-        files = {file.name: file for file in distribution.files or ()}
-        for library_name in LIBRARY_NAMES:
-            if library_name in files:
-                path = Path(str(distribution.locate_file(files[library_name]))).resolve()
-                if path.is_file():
-                    yield Candidate(str(path), f"pip package {name}")
+        files = [Path(str(distribution.locate_file(file))) for file in distribution.files or ()]
+        for path in _libraries(files):
+            yield Candidate(str(path.parent.resolve() / path.name), f"pip package {name}")
     prefix = Path(sys.prefix)
     yield from _in_folders([*_library_folders(prefix), prefix / "Library" / "bin"], "sys.prefix")
 
@@ -93,18 +117,29 @@ def _conda() -> Iterator[Candidate]:
 
 def _system() -> Iterator[Candidate]:
     machine = os.uname().machine if hasattr(os, "uname") else ""
-    folders = [
-        Path("/usr/local/lib"),
-        Path("/usr/local/lib64"),
-        Path(f"/usr/lib/{machine}-linux-gnu"),
-        Path("/usr/lib64"),
-        Path("/usr/lib"),
-        Path("/opt/homebrew/lib"),
-        Path("/opt/intel/oneapi/dnnl/latest/lib"),
-        Path("/opt/intel/oneapi/redist/bin"),
+    folders = (
+        "usr/local/lib",
+        "usr/local/lib64",
+        f"usr/lib/{machine}-linux-gnu",
+        "usr/lib64",
+        "usr/lib",
+        "opt/homebrew/lib",
+        "opt/intel/oneapi/dnnl/latest/lib",
+        "opt/intel/oneapi/redist/bin",
+    )
+    found = [
+        *_in_folders(map(Path, _loader_folders()), "LD_LIBRARY_PATH"),
+        *_in_folders((ROOT / folder for folder in folders), "system"),
     ]
-    yield from _in_folders(folders, "system")
-    # Only a name: the loader finds it by its own paths (ldconfig, LD_LIBRARY_PATH).
+    yield from found
+    # Only a name: the loader finds it by paths of its own (ldconfig). A file of that name in the
+    # folders above is the same file.
     named = ctypes.util.find_library("dnnl")
-    if named:
+    if named and named not in {os.path.basename(candidate.path) for candidate in found}:
         yield Candidate(named, "system loader")
+
+
+def _loader_folders() -> list[str]:
+    if sys.platform == "win32":
+        return []
+    return [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]

@@ -20,7 +20,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onednn_py.errors import AttributeValueError, WisdomFileError
+from onednn_py.errors import (
+    AttributeValueError,
+    WisdomFileError,
+    WisdomFileNotFoundError,
+    WisdomFileUnreadableError,
+)
 
 from .entry import Entry, Machine, checked_problem
 
@@ -59,15 +64,16 @@ def read(path: Path) -> Contents:
     ------
     WisdomFileError
         If it is no wisdom file of this schema.
-    OSError
+    WisdomFileUnreadableError
         If it cannot be read.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        # Opening a pipe would wait for a writer.
-        raise WisdomFileError(f"{path}: is no regular file")
-    with open(path, "rb") as file:
-        data = file.read(LARGEST_FILE + 1)
+    try:
+        data = _data(path)
+    except FileNotFoundError:
+        raise WisdomFileNotFoundError(f"{path}: No such file") from None
+    except (OSError, ValueError) as error:  # a ValueError for a null character in the path
+        reason = getattr(error, "strerror", None) or error
+        raise WisdomFileUnreadableError(f"{path}: cannot be read: {reason}") from None
     if len(data) > LARGEST_FILE:
         raise WisdomFileError(f"{path}: is larger than {LARGEST_FILE} bytes")
     try:
@@ -86,6 +92,15 @@ def read(path: Path) -> Contents:
     return _contents(machines)
 
 
+def _data(path: Path) -> bytes:
+    """Return the bytes of a regular file, at most one more than are allowed."""
+    # Opening a pipe would wait for a writer.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("is no regular file")
+    with open(path, "rb") as file:
+        return file.read(LARGEST_FILE + 1)
+
+
 def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: Entries) -> int:
     """Merge ``entries`` into a file; return how many entries the file has then.
 
@@ -95,7 +110,7 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
     Raises
     ------
     OSError
-        If the file cannot be written.
+        If the file cannot be read or written.
     """
     # A link stays a link: its target is replaced.
     target = Path(os.path.realpath(path))
@@ -104,9 +119,9 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
             present = read(target).entries
         except FileNotFoundError:
             present = {}
+        except WisdomFileUnreadableError:
+            raise
         except WisdomFileError as error:
-            if target.is_dir():
-                raise IsADirectoryError(f"{path}: is a folder") from None
             aside = target.with_name(f"{target.name}.bak")
             os.replace(target, aside)
             _log.warning("wisdom: kept aside as %s: %s", aside, error)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-from onednn_py.errors import AttributeValueError, WisdomFileError
+from onednn_py.errors import AttributeValueError, WisdomFileError, WisdomFileUnreadableError
 from onednn_py.system.forks import in_forked_child
 
 from .entry import Entry, Machine, checked_problem
@@ -135,7 +135,14 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
         return 0
     try:
         contents = read(chosen)
-    except (WisdomFileError, OSError, ValueError) as error:
+    except FileNotFoundError:
+        if path is not None:
+            raise
+        _log.info("wisdom: there is no default file %s", chosen)
+        return 0
+    except WisdomFileUnreadableError:
+        raise
+    except WisdomFileError as error:
         _log.warning("wisdom: ignored: %s", error)
         return 0
     with _lock:
@@ -201,7 +208,7 @@ def forget(path: str | os.PathLike[str] | None = None) -> None:
     Raises
     ------
     WisdomFileError
-        If the file is no wisdom file; it is not deleted.
+        If the file is no wisdom file or cannot be read; it is not deleted.
     OSError
         If it cannot be read or deleted.
     """
@@ -231,7 +238,7 @@ def _read_default(machine: Machine) -> None:
         contents = read(chosen)
     except FileNotFoundError:
         return
-    except (WisdomFileError, OSError, ValueError) as error:
+    except WisdomFileError as error:
         _log.warning("wisdom: ignored: %s", error)
         return
     learned = dict(_known)

@@ -12,8 +12,11 @@ import pytest
 
 import onednn_py
 from onednn_py import ShapeError
-from onednn_py.backends.onednn.binding import library, search
-from onednn_py.backends.onednn.binding.search import LIBRARY_NAMES, Candidate
+from onednn_py.backends.onednn.binding import library
+from onednn_py.backends.onednn.binding import runtime as runtime_module
+from onednn_py.backends.onednn.binding.library import Rejection
+from onednn_py.backends.onednn.binding.search import Candidate
+from onednn_py.system.parallel import available_cpus
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
 
 COMPILER = os.environ.get("CC", "cc")
@@ -32,6 +35,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 # The search finds nothing: how the package behaves on a machine without oneDNN.
 WITHOUT = """
 from onednn_py.backends.onednn.binding import library
+from onednn_py.backends.onednn.binding import runtime as runtime_module
 library.candidates = lambda: {candidates!r}
 import numpy as np, onednn_py
 src, weights = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)
@@ -135,6 +139,50 @@ def test_rejections_say_why(tmp_path: Path, source: str, reason: str) -> None:
     assert reason in library._open(Candidate(path, "test"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="builds ELF libraries")
+@pytest.mark.parametrize(
+    ("runtime", "name", "one_thread", "note"),
+    [
+        (1, "sequential", True, "one thread, because the library was built without threads"),
+        (2, "OpenMP", False, None),
+        (4, "TBB", False, "TBB decides"),
+        (8, "thread pool", True, "one thread, because this build waits for a pool"),
+    ],
+)
+def test_the_runtime_tells_about_threads(
+    tmp_path: Path, runtime: int, name: str, one_thread: bool, note: str | None
+) -> None:
+    path = build(tmp_path, FAKE.format(major=3, hash="x", runtime=runtime, engines=1))
+    found = library.Library(library.ffi().dlopen(path), path, "test")
+    assert (found.runtime, found.has_one_thread) == (name, one_thread)
+    assert (found.thread_note is None) == (note is None)
+    assert (note or "") in (found.thread_note or "")
+    if runtime != library.OPENMP:
+        expected = 1 if one_thread else available_cpus()
+        assert runtime_module.apply_threads(found) == expected
+
+
+def test_messages_keep_to_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasons are shortened before paths are left out."""
+    where = [f"/opt/some/where/{n}/lib/libdnnl.so.3" for n in range(40)]
+    rejected = [Rejection(path, "system", "a reason " * 40) for path in where]
+    monkeypatch.setattr(library, "_rejected", rejected[:3])
+    message = library._failure_message(None)
+    assert all(path in message for path in where[:3])
+    assert "Remedy: " in message
+    assert len(message) <= library.LONGEST_MESSAGE
+    monkeypatch.setattr(library, "_rejected", rejected)
+    message = library._failure_message(None)
+    assert where[0] in message
+    assert "more, see python -m onednn_py info" in message
+    assert "Remedy: " in message
+    assert len(message) <= library.LONGEST_MESSAGE
+    monkeypatch.setattr(library, "_rejected", [Rejection("/x" * 3000, "s", "no such file")])
+    message = library._failure_message("/x" * 3000)
+    assert "no such file" in message
+    assert len(message) <= library.LONGEST_MESSAGE
+
+
 def test_a_sycl_build_that_does_not_open_says_what_it_needs() -> None:
     reason = library._unopened(
         "/opt/libdnnl.so.3", "libsycl.so.9: cannot open shared object file: No such file"
@@ -154,25 +202,6 @@ def test_a_library_of_version_2_is_known_by_its_name() -> None:
     assert "version 2" in reason
     assert "SYCL" not in reason
     assert "SYCL" in library._unopened("/usr/lib/libdnnl.so.3", trouble)
-
-
-def test_the_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Built, pip's, conda's, the system's; each file once, however often it is found."""
-    built, conda = tmp_path / "built", tmp_path / "conda"
-    for folder in (built, conda):
-        (folder / "lib").mkdir(parents=True)
-        (folder / "lib" / LIBRARY_NAMES[0]).write_bytes(b"")
-    if len(LIBRARY_NAMES) > 1:
-        (conda / "lib" / LIBRARY_NAMES[1]).symlink_to(conda / "lib" / LIBRARY_NAMES[0])
-    monkeypatch.setattr(search, "built_prefix", lambda: built)
-    monkeypatch.setenv("CONDA_PREFIX", str(conda))
-    found = search.candidates()
-    sources = [candidate.source for candidate in found]
-    assert sources[0] == "built by build_onednn.sh"
-    assert sources.count("conda environment") == 1
-    if HAS_ONEDNN and "pip package onednn-cpu-gomp" in sources:
-        assert sources.index("pip package onednn-cpu-gomp") < sources.index("conda environment")
-    assert len({os.path.realpath(candidate.path) for candidate in found}) == len(found)
 
 
 def test_info_is_complete_and_json() -> None:
@@ -221,31 +250,3 @@ class TestBackendChoice:
         with pytest.raises(ShapeError), onednn_py.use_backend("numpy"):
             onednn_py.convolution(src[0], weights)
         assert onednn_py.plan(onednn_py.convolution, src, weights).backend == before
-
-
-def test_command_line_info() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "onednn_py", "info", "--json"],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert json.loads(done.stdout)["version"] == onednn_py.info()["version"]
-    plain = subprocess.run(
-        [sys.executable, "-m", "onednn_py", "info"], capture_output=True, text=True, check=True
-    )
-    assert str(onednn_py.info()["library"] or "none") in plain.stdout
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["info", "--help"], ["demo", "--help"]])
-def test_help_everywhere(arguments: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "onednn_py", *arguments], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0
-    assert "usage: onednn-py" in done.stdout
-
-
-def test_an_unknown_command_fails() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "onednn_py", "nothing"], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2

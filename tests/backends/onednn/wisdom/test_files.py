@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import math
 import os
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onednn_py import WisdomFileError, WisdomFileUnreadableError
 from onednn_py.backends.onednn.wisdom import Entry, files, store
 from tests.support.wisdom_cases import ENTRY, HERE, SLOWER, clear_store, document, empty_store  # noqa: F401 - empty_store is a fixture
 
@@ -143,17 +145,35 @@ class TestFiles:
             path.write_text(json.dumps(whole), encoding="utf-8")
             assert store.load(path, HERE) == 1
 
-    def test_no_file_a_folder_a_pipe(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        assert store.load(tmp_path / "none.json", HERE) == 0
-        assert "none.json" in caplog.text
-        assert store.load(tmp_path, HERE) == 0
-        assert "no regular file" in caplog.text
-        assert store.load("a\0b", HERE) == 0
+    def test_no_file_a_folder_a_pipe(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match=r"none\.json: No such file") as caught:
+            store.load(tmp_path / "none.json", HERE)
+        assert isinstance(caught.value, WisdomFileError)
+        wrong: list[Any] = [tmp_path, "a\0b", ""]
         if hasattr(os, "mkfifo"):
             os.mkfifo(tmp_path / "pipe")
-            assert store.load(tmp_path / "pipe", HERE) == 0
+            wrong.append(tmp_path / "pipe")
+        for path in wrong:
+            with pytest.raises(WisdomFileUnreadableError, match="cannot be read") as unreadable:
+                store.load(path, HERE)
+            assert isinstance(unreadable.value, OSError)
+            assert not isinstance(unreadable.value, FileNotFoundError)
+
+    def test_a_file_that_the_user_may_not_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*arguments: Any, **options: Any) -> Any:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        path = tmp_path / "wisdom.json"
+        path.write_text(json.dumps(document()), encoding="utf-8")
+        monkeypatch.setattr(files, "open", refused, raising=False)
+        with pytest.raises(WisdomFileUnreadableError, match="cannot be read: Permission denied"):
+            store.load(path, HERE)
+        store.remember(HERE, "conv", ENTRY)
+        with pytest.raises(WisdomFileUnreadableError, match="Permission denied"):
+            store.save(path)
+        assert list(tmp_path.iterdir()) == [path], "it was moved aside"
 
     def test_a_huge_file(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         path = tmp_path / "wisdom.json"

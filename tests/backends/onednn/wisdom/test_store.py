@@ -128,7 +128,7 @@ class TestSaving:
     def test_a_path_that_cannot_be_written_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             store.save(tmp_path / "none" / "wisdom.json")
-        with pytest.raises(OSError, match="is a folder"):
+        with pytest.raises(OSError, match="is no regular file"):
             store.save(tmp_path)
         assert tmp_path.is_dir()
 
@@ -257,6 +257,7 @@ class TestDefaultFile:
         monkeypatch.setenv("ONEDNN_PY_WISDOM", str(path))
         assert store.recall(HERE, "conv") is None
         assert not caplog.text
+        assert store.load(None, HERE) == 0
         path.write_bytes(b"broken")
         clear_store()
         assert store.recall(HERE, "conv") is None
