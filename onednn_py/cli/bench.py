@@ -37,6 +37,11 @@ __all__ = ["TINY", "add_parser", "run"]
 
 DEFAULT_BUDGET = 0.5
 
+NO_PEAK = (
+    "the columns peak and bound stay empty: native, which measures the machine's peak and"
+    " bandwidth, takes no part"
+)
+
 # Cores that other processes may keep busy without a warning.
 MOST_BUSY_CORES = 0.2
 
@@ -45,13 +50,13 @@ TINY_OTHERS = ("native", "torch")
 TINY = Case(parse_descriptor('mb1ic8ih8oc8kh3ph1n"tiny"'), "BWD_D", "f32", "NCX")
 
 DESCRIPTION = """Time convolutions, transposed convolutions and their gradients as a user calls
-them, with fresh results, and compare with others that take turns with them, each in a process
-of its own. A ratio is the other's time over ours: above 1, ours is faster. The bound is the
-larger of the arithmetic over the machine's peak and of the bytes, each tensor once, over its
-bandwidth; the column has its share of our time, the summary where most time is lost against it.
-Native measures peak and bandwidth. Without --suite, --conv, --deconv, --batch or --tiny, a small
-set of its own. Exit status 1 if something could not be timed, except for what a competitor does
-not implement."""
+them, with fresh results, and compare with others that take turns with them, each in a process of
+its own. A ratio is the other's time over ours: above 1, ours is faster. The bound is the larger
+of the arithmetic over the machine's peak and of the bytes, each tensor once, over its bandwidth;
+the column has its share of our time, the summary where most time is lost against it. Native
+measures peak and bandwidth. Without --suite, --conv, --deconv, --batch or --tiny, a small set of
+its own: 8 problems, about a minute and a half on two cores. Exit status 1 if something could not
+be timed, except for what a competitor does not implement."""
 EPILOG = """examples:
   python -m onednn_py bench
   python -m onednn_py bench --suite=resnet50 --dt=bf16 --format=NCX --effort=measure
@@ -166,6 +171,8 @@ def _benchmark(
         names, optional=optional, threads=content["threads"], effort=arguments.effort
     ) as (competitors, missing):
         screen.say(*missing)
+        if "native" not in (competitor.name for competitor in competitors):
+            screen.say(NO_PEAK)
         benchmark = Benchmark(competitors, budget=arguments.budget)
         content["competitors"] = {**content.get("competitors", {}), **benchmark.versions}
         try:

@@ -15,7 +15,7 @@ from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.demo import training
 from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
-from onednn_py.tools.extras import require
+from onednn_py.tools.extras import install_command, require
 from onednn_py.tools.text import counted
 
 from .outputs import picture, write_json
@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> None:
         help="train a small convolutional network on handwritten digits",
         description="Train a small convolutional network on scikit-learn's handwritten digits, "
         "with the convolutions and their gradients computed by this package. "
-        'Needs the extra "demo": pip install "onednn_py[demo]".',
+        f'Needs the extra "demo": {install_command("demo")}.',
     )
     parser.add_argument(
         "--backend",

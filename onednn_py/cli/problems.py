@@ -17,8 +17,9 @@ from onednn_py.tools.benchdnn.options import parse_choices
 from onednn_py.tools.benchmark.suites import (
     DEFAULT_DIRECTIONS,
     DEFAULT_PROBLEMS,
-    SUITES,
     suite_files,
+    suite_lines,
+    suites_text,
 )
 
 from .screen import Screen
@@ -137,7 +138,14 @@ def add_measuring_command(
         action="extend",
         type=_parser(_suites),
         metavar="NAME,...",
-        help=f"convolutions of well-known networks: {', '.join(SUITES)}",
+        help=f"convolutions of well-known networks: {suites_text()}; the minutes are those of bench"
+        " on two cores",
+    )
+    parser.add_argument(
+        "--list-suites",
+        action=_ListSuites,
+        nargs=0,
+        help="print the suites, how many problems they have and about how long they take",
     )
     parser.add_argument(
         "--threads",
@@ -222,6 +230,14 @@ class _Sources(argparse.Action):
             namespace.operation = self.dest
         added = [(namespace.operation, value) for value in values]
         namespace.sources = [*namespace.sources, *added]
+
+
+class _ListSuites(argparse.Action):
+    """Prints the suites, and exits."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        print(*suite_lines(), sep="\n")
+        parser.exit()
 
 
 def _suites(text: str) -> list[tuple[str, Path]]:

@@ -56,7 +56,7 @@ DEFAULT_PROBLEMS = (
 DESCRIPTION = """Run convolutions and transposed convolutions on oneDNN, filled with
 benchdnn's integers, whose sums are exact in the type, and compare every element with a
 float64 reference rounded once. Without --conv, --deconv or --batch, a small set of its
-own. Exit status 1 if a test fails or none ran."""
+own: 14 problems, 84 tests, about a second. Exit status 1 if a test fails or none ran."""
 EPILOG = """examples:
   python -m onednn_py verify
   python -m onednn_py verify --dir=BWD_D --dt=f32,bf16 --conv mb2ic64ih56oc64kh3ph1

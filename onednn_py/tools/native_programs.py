@@ -30,7 +30,13 @@ import numpy.typing as npt
 import platformdirs
 
 from onednn_py import get_num_threads
-from onednn_py.backends.onednn import DEFECTS, GRAPH_FUNCTION, Library, library
+from onednn_py.backends.onednn import (
+    DEFECTS,
+    GRAPH_FUNCTION,
+    Library,
+    headers_command,
+    library,
+)
 from onednn_py.errors import LibraryNotFoundError, OneDNNPyError
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
@@ -280,10 +286,11 @@ def _include_folders(
         if found:
             tried.append(f"; {'.'.join(map(str, found))} in {', '.join(folders) or 'its own'}")
     wanted = ".".join(map(str, version))
+    command = headers_command(version)
+    install = f"`{command}`" if command else "install the package of that version that has them"
     raise ComparisonUnavailableError(
         f"no headers of oneDNN {wanted} beside {path}, in {installed} or where {compiler}"
-        f" looks{''.join(tried)}: install the onednn-devel package of that version, or set"
-        " CPLUS_INCLUDE_PATH"
+        f" looks{''.join(tried)}: {install}, or set CPLUS_INCLUDE_PATH"
     )
 
 

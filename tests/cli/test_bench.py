@@ -51,6 +51,7 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert written["bounds"][-1]["cases"] == 4
         assert "most is lost in:" in printed
         assert not written["bound_gaps"]
+        assert bench.NO_PEAK not in printed
     assert picture.read_text().startswith("<?xml")
 
 
@@ -83,8 +84,10 @@ def test_without_native_the_bound_is_missing_for_a_reason(
     path = tmp_path / "times.json"
     options = ["--compare=none", "--dir=BWD_D", "--format=NCX", "--budget=0.01", f"--json={path}"]
     assert main(["bench", *options, *SMALL]) == 0
-    expected = "no bound without the peak of f32: native, which measures it, takes no part"
-    assert expected in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert bench.NO_PEAK in printed
+    assert printed.index(bench.NO_PEAK) < printed.index("peak  bound")
+    assert "no bound without the peak of f32: native, which measures it, takes no part" in printed
     written = json.loads(path.read_text())
     assert written["cases"][0]["bound_share"] is None
     assert "the bandwidth" in written["bound_gaps"]
@@ -109,6 +112,18 @@ def test_tiny_alone(fake_results: list[Result], capsys: pytest.CaptureFixture[st
     assert written["cases"] == []
     assert written["tiny"]["timings"]["plan"]["median"] == 1e-5
     assert "plain call" in captured.err
+
+
+@pytest.mark.parametrize("command", ["bench", "tune"])
+def test_suites_say_how_large_they_are(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for option, expected in (
+        ("--help", "resnet50 (23 problems, about 4 minutes)"),
+        ("--list-suites", "resnet50 23 about 4 minutes"),
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main([command, option])
+        assert exit_.value.code == 0
+        assert expected in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_suite_with_another_minibatch() -> None:

@@ -129,6 +129,18 @@ class TestBuilding:
         with pytest.raises(ComparisonUnavailableError, match=r"no headers of oneDNN .*; 3.99 in"):
             native_program("primitives", include=include, folder=tmp_path)
 
+    @pytest.mark.parametrize(
+        ("command", "expected"),
+        [("pip install x", "`pip install x`"), (None, "install the package of that version")],
+    )
+    def test_missing_headers_are_named_with_their_package(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | None, expected: str
+    ) -> None:
+        monkeypatch.setattr(native_programs, "headers_command", lambda version: command)
+        with pytest.raises(ComparisonUnavailableError, match=f": {expected}") as error:
+            native_program("primitives", include=[str(tmp_path / "none")], folder=tmp_path)
+        assert len(str(error.value)) <= 600
+
     def test_no_compiler(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv("CXX", raising=False)

@@ -9,6 +9,7 @@ too.
 from .autotune import DEFAULT_BUDGET, Measured
 from .backend import OneDNNBackend, machine_here, recall
 from .binding.library import Library, library, rejections
+from .binding.remedy import headers_command
 from .binding.runtime import apply_threads, openmp_path, reset_threads
 from .selection.capabilities import GRAPH_FUNCTION, support
 from .selection.defects import DEFECTS
@@ -21,6 +22,7 @@ __all__ = [
     "Measured",
     "OneDNNBackend",
     "apply_threads",
+    "headers_command",
     "library",
     "machine_here",
     "openmp_path",

@@ -10,7 +10,14 @@ import pytest
 from onednn_py.errors import AttributeValueError
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.suites import DEFAULT_DIRECTIONS, SUITES, suite_files
+from onednn_py.tools.benchmark.suites import (
+    ABOUT_MINUTES,
+    DEFAULT_DIRECTIONS,
+    SUITES,
+    number_of_problems,
+    suite_files,
+    suite_lines,
+)
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -31,6 +38,7 @@ def test_every_problem_is_valid(name: str) -> None:
                     assert case.descriptor.flops < 1e11
     assert all(problem.startswith(f"{name}:") for problem in names)
     assert set(names.values()) == {1}
+    assert number_of_problems(name) == len(names)
 
 
 def test_every_file_belongs_to_a_suite() -> None:
@@ -42,3 +50,13 @@ def test_every_file_belongs_to_a_suite() -> None:
 def test_an_unknown_suite() -> None:
     with pytest.raises(AttributeValueError, match="expected some of resnet50, .*'vgg'"):
         suite_files("vgg")
+
+
+def test_the_listing_has_problems_and_minutes_of_every_suite() -> None:
+    heading, *rows, note = suite_lines()
+    assert heading.split() == ["suite", "problems", "bench", "takes"]
+    assert "two cores" in note
+    for name, row in zip(SUITES, rows, strict=True):
+        count = number_of_problems(name)
+        assert row.split()[:2] == [name, str(count)]
+        assert f"about {ABOUT_MINUTES[name]} minutes" in row

@@ -8,15 +8,25 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["install_command", "remedy"]
+__all__ = ["headers_command", "install_command", "remedy"]
 
 BUILD = "./build_onednn.sh"
 CONDA = "conda install -c conda-forge onednn-cpu-omp"
 PIP = "pip install onednn-cpu-gomp==2023.2.0"
+PIP_HEADERS = "pip install onednn-devel-cpu-gomp==2023.2.0"
+PIP_VERSION = (3, 2)
 
 # oneDNN v3 came to Debian with 13 and to Ubuntu with 24.04, whose package has another name.
 _NEW_DEBIAN = "apt install libdnnl3.6"
 _UBUNTU_24 = "apt install libdnnl3"
+
+# Where a package of its own has the headers, by the command that installs the library. Elsewhere
+# they come with the library.
+_HEADERS = {
+    _NEW_DEBIAN: "apt install libdnnl-dev",
+    _UBUNTU_24: "apt install libdnnl-dev",
+    "dnf install onednn": "dnf install onednn-devel",
+}
 
 
 def remedy() -> str:
@@ -24,7 +34,7 @@ def remedy() -> str:
     command = install_command()
     commands = [] if command == BUILD else [command]
     # pip's wheel is for this platform alone, and belongs to pip's environments.
-    if sys.platform == "linux" and platform.machine() == "x86_64" and command != CONDA:
+    if _has_pip_wheels() and command != CONDA:
         commands.append(PIP)
     listed = ", ".join(f"`{command}`" for command in (*commands, BUILD))
     return (
@@ -48,6 +58,23 @@ def install_command() -> str:
     except (OSError, AttributeError):  # no Linux
         return BUILD
     return _of_distribution(release)
+
+
+def headers_command(version: tuple[int, ...]) -> str | None:
+    """Return the command that installs the headers of a version of oneDNN, None if it is not known.
+
+    Parameters
+    ----------
+    version : tuple of int
+        Of the library in use.
+    """
+    if version[:2] == PIP_VERSION and _has_pip_wheels():
+        return PIP_HEADERS
+    return _HEADERS.get(install_command())
+
+
+def _has_pip_wheels() -> bool:
+    return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 def _of_distribution(release: Mapping[str, str]) -> str:

@@ -9,10 +9,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from onednn_py.errors import AttributeValueError
+from onednn_py.tools.text import aligned
 
-__all__ = ["DEFAULT_DIRECTIONS", "DEFAULT_PROBLEMS", "SUITES", "suite_files"]
+__all__ = [
+    "ABOUT_MINUTES",
+    "DEFAULT_DIRECTIONS",
+    "DEFAULT_PROBLEMS",
+    "SUITES",
+    "number_of_problems",
+    "suite_files",
+    "suite_lines",
+    "suites_text",
+]
 
-SUITES = ("resnet50", "mobilenet", "unet", "unet3d", "wavenet", "dcgan")
+# What `bench --suite` takes in minutes, with native and NumPy on two cores with AVX-512.
+ABOUT_MINUTES = {
+    "resnet50": 4,
+    "mobilenet": 3,
+    "unet": 4,
+    "unet3d": 3,
+    "wavenet": 2,
+    "dcgan": 2,
+}
+SUITES = tuple(ABOUT_MINUTES)
 
 DEFAULT_DIRECTIONS = ("BWD_D", "BWD_W")
 
@@ -43,3 +62,33 @@ def suite_files(name: str) -> list[tuple[str, Path]]:
     folder = Path(__file__).parent
     files = [(operation, folder / operation / f"{name}.txt") for operation in ("conv", "deconv")]
     return [(operation, path) for operation, path in files if path.is_file()]
+
+
+def number_of_problems(name: str) -> int:
+    """Return how many problems a suite has."""
+    lines = [
+        line.strip()
+        for _, path in suite_files(name)
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    return sum(1 for line in lines if line and not line.startswith(("#", "--")))
+
+
+def suites_text() -> str:
+    """Return the suites with their numbers of problems and the minutes of `bench`, in one line."""
+    return ", ".join(
+        f"{name} ({number_of_problems(name)} problems, about {minutes} minutes)"
+        for name, minutes in ABOUT_MINUTES.items()
+    )
+
+
+def suite_lines() -> list[str]:
+    """Return a table of the suites, and what the minutes are of."""
+    rows = [
+        (name, str(number_of_problems(name)), f"about {minutes} minutes")
+        for name, minutes in ABOUT_MINUTES.items()
+    ]
+    return [
+        *aligned([("suite", "problems", "bench takes"), *rows]),
+        "with native and numpy on two cores; each problem in two directions and two formats",
+    ]

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from onednn_py.backends.onednn.binding.remedy import BUILD, CONDA, PIP, install_command, remedy
+from onednn_py.backends.onednn.binding.remedy import (
+    BUILD,
+    CONDA,
+    PIP,
+    headers_command,
+    install_command,
+    remedy,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +95,15 @@ def test_pip_has_a_library_for_one_platform(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert PIP not in remedy()
     assert BUILD in remedy()
+
+
+def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip has those of one version, for one platform; systems have those of their own."""
+    expected = "pip install onednn-devel-cpu-gomp==2023.2.0"
+    assert headers_command((3, 2, 0)) == expected
+    assert headers_command((3, 7, 2)) is None
+    release(monkeypatch, ID="debian", VERSION_ID="13")
+    assert headers_command((3, 2, 0)) == expected
+    assert headers_command((3, 7, 2)) == "apt install libdnnl-dev"
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert headers_command((3, 2, 0)) == "apt install libdnnl-dev"
