@@ -10,6 +10,7 @@ from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any
 
+from kinds import kind_rows, kind_summary
 from parts import Part
 
 from onednn_py.tools.benchmark.bounds import most_lost
@@ -22,9 +23,10 @@ __all__ = ["THIS_MACHINE", "write_document"]
 
 MARKERS = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MACHINES = re.compile(r"(<!-- machines -->\n).*?(<!-- end -->)", re.DOTALL)
+KINDS = re.compile(r"(<!-- kinds: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 # Name of the document's own machine in the table that compares machines.
-THIS_MACHINE = "above"
+THIS_MACHINE = "avx512"
 
 # What one run of the command bench wrote, and the runs of a part by the value that it varies.
 Run = Mapping[str, Any]
@@ -80,6 +82,16 @@ def write_document(
     if len(rows) > 1:
         table = "\n".join(_table(rows))
         text = MACHINES.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
+
+    def with_kinds(match: re.Match[str]) -> str:
+        before, other, after = match.groups()
+        rows = kind_rows(measured, other)
+        if len(rows) < 2:
+            return match[0]
+        lines = [*_table(rows), "", kind_summary(measured, other)]
+        return before + "\n" + "\n".join(lines) + "\n\n" + after
+
+    text = KINDS.sub(with_kinds, text)
     path.write_text(text, encoding="utf-8")
 
 
@@ -99,7 +111,8 @@ def _section(part: Part, runs: Runs, folder: Path) -> list[str]:
         return [facts, "", *_table(_sweep_rows(part.varies, results_by_value)), "", link]
     results = from_json(first)
     save_ratio_figure(figure, results, part.title)
-    return [facts, "", *_table(_suite_rows(results)), *_remarks(results), "", link]
+    table = [facts, "", *_table(_suite_rows(results)), *_remarks(results)]
+    return [*table, "", "<details><summary>Each problem</summary>", "", link, "", "</details>"]
 
 
 def _facts(run: Run, varies: str) -> str:

@@ -36,7 +36,7 @@ def save(figure: Any, path: Path) -> None:
     """Write a matplotlib Figure to a PNG or SVG file, as the suffix says."""
     import matplotlib
 
-    # By default an SVG holds the date and random identifiers.
+    # By default an SVG holds the date, random identifiers and the outline of every letter.
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": path.name}):
+    with matplotlib.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
         figure.savefig(path, dpi=DPI, metadata=metadata)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from onednn_py.cli import bench, main
+from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchmark.results import Result, to_json
 from tests.support.bench_cases import case, timed
 from tests.support.paths import ROOT
@@ -30,7 +31,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
     import run
 
     yield run
-    for name in ("run", "checkout", "parts", "document"):
+    for name in ("run", "checkout", "parts", "document", "kinds"):
         sys.modules.pop(name, None)
 
 
@@ -83,7 +84,8 @@ class TestDocument:
         path = tmp_path / "performance.md"
         sections = (f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in scripts.PARTS)
         machines = "<!-- machines -->\n<!-- end -->\n"
-        path.write_text("# Title\n" + "".join(sections) + machines)
+        kinds = "<!-- kinds: torch -->\n<!-- end -->\n"
+        path.write_text("# Title\n" + kinds + "".join(sections) + machines)
         return path
 
     def test_suites(self, path: Path, scripts: Any) -> None:
@@ -131,7 +133,7 @@ class TestDocument:
         table = path.read_text().partition("<!-- machines -->\n")[2]
         rows = [line for line in table.splitlines() if line.startswith("|")][2:]
         assert rows == [
-            "| f32, NCX, effort measure | above | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
+            "| f32, NCX, effort measure | avx512 | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
             "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
         ]
         # A part that only another machine has measured is shown from there.
@@ -139,6 +141,53 @@ class TestDocument:
         assert section.lstrip().startswith("oneDNN 3, PyTorch 2, Fast 1, avx512_core")
         scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
         assert "PyTorch 2, Fast 1, avx512_core, 2 threads" in path.read_text()
+
+    def test_kinds(self, path: Path, scripts: Any) -> None:
+        run = {"": content(result("a:1", 2.0), result("a:2", 2.0, "BWD_W"))}
+        run[""]["cases"][0]["timings"]["torch"]["median"] = 0.005
+        scripts.write_document(path, scripts.PARTS, {"f32-ncx-heuristic": run})
+        text = path.read_text()
+        assert "| problem | how many | data gradient, NCX | weights gradient, NCX |" in text
+        assert (
+            "| up to 4 input channels | 2 | **0.50** (0.50 to 0.50) | **2.00** (2.00 to 2.00) |"
+            in text
+        )
+        assert "Of 2 cases, 1 are at least as fast; 1 have a ratio below 0.9, 0 of them" in text
+
+    @pytest.mark.parametrize(
+        ("text", "transposed", "kind"),
+        [
+            ("ic3ih8oc4kh3", False, "up to 4 input channels"),
+            ("g8ic8ih8oc8kh3", False, "depthwise"),
+            ("g2ic8ih8oc8kh3sh2", False, "larger kernel with a stride"),
+            ("ic8ih8oc8kh1", False, "1x1"),
+            ("ic8ih8oc8kh1sh2", False, "1x1 with a stride"),
+            ("ic8iw8oc8kw3", False, "1-D"),
+            ("ic8id8oc8kd3", False, "3-D"),
+            ("ic3ih8oc8kh3", True, "transposed"),
+        ],
+    )
+    def test_the_kind_of_a_problem(
+        self, scripts: Any, text: str, transposed: bool, kind: str
+    ) -> None:
+        from kinds import kind_of
+
+        assert kind_of(parse_descriptor(text, transposed=transposed)) == kind
+
+    def test_the_document_says_what_was_measured(
+        self, tmp_path: Path, scripts: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The text alone: the figures take their time."""
+        source = ROOT / "docs" / "performance.md"
+        path = tmp_path / source.name
+        path.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+        document = sys.modules["document"]
+        for name in ("save_ratio_figure", "save_sweep_figure"):
+            monkeypatch.setattr(document, name, lambda *_: None)
+        folders = [folder.name for folder in scripts.RESULTS.iterdir() if folder.is_dir()]
+        elsewhere = {name: scripts._all_measured(name) for name in folders}
+        scripts.write_document(path, scripts.PARTS, scripts._all_measured(), elsewhere)
+        assert path.read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
 
     def test_numpy_beside_native(self, path: Path, scripts: Any) -> None:
         timings = {"ours": timed(0.01), "native": timed(0.02), "numpy": timed(0.08)}
@@ -222,7 +271,7 @@ class TestRun:
         assert (scripts.RESULTS / "slow" / "f32-ncx-measure.json").is_file()
         document = (scripts.ROOT / "docs" / "performance.md").read_text()
         assert "| f32, NCX, effort measure | slow |" in document
-        for name in ("../elsewhere", "above"):
+        for name in ("../elsewhere", "avx512"):
             with pytest.raises(SystemExit):
                 scripts.main([f"--machine={name}"])
             assert "expected small letters, digits and dashes" in capsys.readouterr().err

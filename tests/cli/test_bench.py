@@ -52,7 +52,10 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert "most is lost in:" in printed
         assert not written["bound_gaps"]
         assert bench.NO_PEAK not in printed
-    assert picture.read_text().startswith("<?xml")
+    drawn = picture.read_text()
+    # Each problem is found by its name and its shapes.
+    assert ">small: minibatch 1, 4→8 6x6 3x3<" in drawn
+    assert ">minibatch 1, 4→8 6x6 4x4/2 transposed<" in drawn
 
 
 @pytest.fixture

@@ -93,6 +93,22 @@ class Descriptor:
         attributes = (self.kernel, self.strides, self.dilations, self.pads_begin)
         return zip(self.size, self.windows, *attributes, strict=True)
 
+    @property
+    def shapes(self) -> str:
+        """The shapes in short, for people: ``3→64 224x224 7x7/2``; defaults are left out."""
+        entries = [f"{self.inputs}→{self.outputs}", _by_axis(self.src)]
+        entries.append(_by_axis(self.kernel))
+        if set(self.strides) != {1}:
+            entries[-1] += f"/{_in_short(self.strides)}"
+        if set(self.dilations) != {1}:
+            entries.append(f"dilation {_in_short(self.dilations)}")
+        if self.groups > 1:
+            is_depthwise = self.groups == self.inputs == self.outputs
+            entries.append("depthwise" if is_depthwise else f"{self.groups} groups")
+        if self.transposed:
+            entries.append("transposed")
+        return " ".join(entries)
+
     def with_minibatch(self, minibatch: int) -> Descriptor:
         return replace(self, minibatch=minibatch)
 
@@ -123,6 +139,14 @@ class Descriptor:
             f"{groups}mb{self.minibatch}ic{self.inputs}{text('i')}oc{self.outputs}{text('o')}"
             f"{''.join(map(text, 'kspd'))}{name}"
         )
+
+
+def _by_axis(values: tuple[int, ...]) -> str:
+    return "x".join(map(str, values))
+
+
+def _in_short(values: tuple[int, ...]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else _by_axis(values)
 
 
 def parse_descriptor(text: str, *, transposed: bool = False) -> Descriptor:

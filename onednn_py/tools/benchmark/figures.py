@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, log2, nan
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,22 @@ LABELS = {
 }
 SLOWER_COLOUR = "#f7ecec"
 
-# Up to so many problems, each has a row with its name; more of them are sorted by their ratio.
-MOST_ROWS = 40
+DIRECTIONS = {
+    "FWD_D": "forward",
+    "FWD_B": "forward with bias",
+    "BWD_D": "data gradient",
+    "BWD_W": "weights gradient",
+    "BWD_WB": "weights and bias gradient",
+}
+SHAPE_KEY = "Shapes: channels of src → dst, spatial size of src, kernel, /stride, dilation."
+
 MOST_COLUMNS = 4
 
-# The row of the geometric means, above the first problem's row 0.
+# The row of the geometric means, above the first row of the problems, which is row 0.
 MEANS_ROW = -1.5
+
+# Inches of a row besides its bars, and of each bar.
+ROW_MARGIN, BAR_HEIGHT = 0.07, 0.1
 
 # Ratios beyond these end at the edge, so that an outlier does not hide all others.
 LEAST_RATIO, MOST_RATIO = 1 / 8, 32
@@ -41,15 +51,12 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
     panels: dict[Category, list[Group]] = {}
     for group in groups:
         panels.setdefault(group.category, []).append(group)
-    names = {result.case.descriptor: result.name for result in results}
     others = list(dict.fromkeys(group.other for group in groups))
     figure = new_figure("bench")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
-    if len(names) <= MOST_ROWS:
-        _draw_named(figure, results, panels, names, others)
-    else:
-        _draw_sorted(figure, panels, others)
+    _draw_problems(figure, results, panels, others)
     _limit(figure.axes, [ratio for group in groups for ratio in group.ratios])
+    figure.supxlabel(SHAPE_KEY, color=TEXT_COLOUR, fontsize=8)
     _finish(figure, others, title)
     save(figure, path)
 
@@ -115,22 +122,22 @@ def _finish(figure: Any, names: Sequence[str], title: str) -> None:
     patches = require("matplotlib.patches", "matplotlib", "bench")
     handles = [patches.Patch(color=COLOURS[name], label=LABELS[name]) for name in names]
     figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9
+        handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=9
     )
 
 
-def _draw_named(
+def _draw_problems(
     figure: Any,
     results: Sequence[Result],
     panels: Mapping[Category, Sequence[Group]],
-    names: Mapping[Descriptor, str],
     others: Sequence[str],
 ) -> None:
     """Draw a panel for each type, format and direction: a row of means, and one a problem."""
-    height = 0.7 + (len(names) + 1.5) * (0.1 + 0.14 * len(others))
-    grid = _panel_axes(figure, len(panels), size=(3.3, height), margins=(2.6, 0.8), sharey=True)
-    rows = {descriptor: row for row, descriptor in enumerate(names)}
-    thickness = 0.8 / len(others)
+    labels, rows = _rows(results)
+    row_height = ROW_MARGIN + BAR_HEIGHT * len(others)
+    height = 0.7 + (len(labels) + 1.5) * row_height
+    grid = _panel_axes(figure, len(panels), size=(3.3, height), margins=(3.6, 1.0), sharey=True)
+    thickness = BAR_HEIGHT / row_height
     for axes, (panel, groups) in zip(grid, panels.items(), strict=True):
         for number, other in enumerate(others):
             offset = (number - (len(others) - 1) / 2) * thickness
@@ -145,38 +152,47 @@ def _draw_named(
             _draw_bars(axes, ratios, thickness, COLOURS[other])
             _label_bars(axes, ratios)
         axes.axhline(-0.75, color=QUIET_COLOUR, linewidth=0.6)
-        axes.set_yticks([MEANS_ROW, *range(len(names))], ["geometric mean", *names.values()])
-        axes.set_ylim(len(names) - 0.4, MEANS_ROW - 0.6)
-        axes.set_title(" ".join(panel), fontsize=10, color=TEXT_COLOUR)
-
-
-def _draw_sorted(
-    figure: Any, panels: Mapping[Category, Sequence[Group]], others: Sequence[str]
-) -> None:
-    """Draw a panel for each type, format, direction and competitor, its bars sorted by length."""
-    columns = len(panels)
-    figure.set_size_inches(1.2 + 3.6 * columns, 0.9 + 2.7 * len(others))
-    grid = figure.subplots(len(others), columns, squeeze=False)
-    for column, (panel, groups) in enumerate(panels.items()):
-        for group in groups:
-            axes = grid[others.index(group.other)][column]
-            longest_first = sorted(group.ratios, reverse=True)
-            ratios = {float(row): ratio for row, ratio in enumerate(longest_first)}
-            _draw_bars(axes, ratios, 1, COLOURS[group.other])
-            axes.axvline(group.geometric_mean, color=TEXT_COLOUR, linestyle="--", linewidth=1)
-            axes.set_ylim(len(ratios) - 0.5, -0.5)
-            axes.set_yticks([])
-            axes.set_ylabel(f"{len(ratios)} problems", color=TEXT_COLOUR, fontsize=8)
-            axes.annotate(
-                f"mean {group.geometric_mean:.2f}, {group.faster} of {len(ratios)} at least 1\n"
-                f"worst {min(group.ratios):.2f}, {group.worst.name}",
-                (0.98, 0.04),
-                xycoords="axes fraction",
-                horizontalalignment="right",
-                color=TEXT_COLOUR,
-                fontsize=8,
+        axes.set_yticks([MEANS_ROW, *range(len(labels))], ["geometric mean", *labels])
+        for row, label in enumerate(axes.get_yticklabels(), -1):
+            is_problem = row in rows.values()
+            label.set(
+                fontsize=7 if is_problem else 8, fontweight="normal" if is_problem else "bold"
             )
-            axes.set_title(" ".join(panel), fontsize=10, color=TEXT_COLOUR)
+        axes.set_ylim(len(labels) - 0.4, MEANS_ROW - 0.6)
+        axes.set_title(_panel_title(panel), fontsize=10, color=TEXT_COLOUR)
+        # A reader of the first rows of a long figure sees no axis below.
+        axes.tick_params(labeltop=True)
+
+
+def _panel_title(panel: Category) -> str:
+    kind = f"{panel.dtype} {panel.data_format} {panel.direction}"
+    meaning = DIRECTIONS.get(panel.direction)
+    return f"{meaning}\n{kind}" if meaning else kind
+
+
+def _rows(results: Sequence[Result]) -> tuple[list[str], dict[Descriptor, int]]:
+    """Return the labels of the rows and each problem's row; a suite begins with its own name."""
+    labels: list[str] = []
+    rows: dict[Descriptor, int] = {}
+    suite = ""
+    for result in sorted(results, key=_suite_order(results)):
+        problem = result.case.descriptor
+        if problem in rows:
+            continue
+        if result.suite and result.suite != suite:
+            suite = result.suite
+            labels.append(f"{suite}, minibatch {problem.minibatch}")
+        rows[problem] = len(labels)
+        name = problem.name.partition(":")[2] if result.suite else problem.name
+        minibatch = "" if result.suite else f"minibatch {problem.minibatch}, "
+        labels.append(f"{name}{': ' if name else ''}{minibatch}{problem.shapes}")
+    return labels, rows
+
+
+def _suite_order(results: Sequence[Result]) -> Callable[[Result], int]:
+    """Return a key that keeps the problems of a suite together."""
+    suites = list(dict.fromkeys(result.suite for result in results))
+    return lambda result: suites.index(result.suite)
 
 
 def _shown(ratio: float) -> float:
