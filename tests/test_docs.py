@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import fnmatch
 import importlib
 import pkgutil
 import re
@@ -70,6 +71,22 @@ def test_the_readme_lists_every_function() -> None:
     functions = [n for n in onednn_py.__all__ if n.startswith("conv") or n == "run_op"]
     for function in functions:
         assert f"`{function}(" in text
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)
+    names = [name for name in onednn_py.__all__ if name != "wisdom"]
+    names += [f"wisdom.{name}" for name in onednn_py.wisdom.__all__]
+    assert sorted(listed) == sorted(names)
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", "".join(pages.values()), re.DOTALL)
+    listed = "".join(trees).split()
+    for page in pages.keys() - {"index"}:
+        assert any(fnmatch.fnmatch(page, entry) for entry in listed), page
 
 
 def test_the_module_map_lists_every_module_of_the_core() -> None:

@@ -29,8 +29,8 @@ def run_op(
 ) -> Any:
     """Run an operation by its documented name, inputs by index, attributes by name.
 
-    The rules are those of the oneDNN Graph documents: `strides`, `pads_begin`, `pads_end`
-    and `dilations` are required (pads may be left out where `auto_pad` is set), and an
+    The rules are those of the oneDNN Graph documents: ``strides``, ``pads_begin``, ``pads_end``
+    and ``dilations`` are required (pads may be left out where ``auto_pad`` is set), and an
     unknown attribute is an error.
 
     Parameters
@@ -41,7 +41,7 @@ def run_op(
         ConvTransposeBackwardWeights.
     inputs : sequence of ndarray
         In the documents' index order; optional ones may be left out or None. Shapes
-        (`dst_shape`, `weights_shape`, `output_shape`) are 1-D integer arrays, and win
+        (``dst_shape``, ``weights_shape``, ``output_shape``) are 1-D integer arrays, and win
         over the attribute of that name.
     attributes : mapping of str
     out : ndarray, optional

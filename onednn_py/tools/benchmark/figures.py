@@ -118,11 +118,11 @@ def _rate(results: Sequence[Result], panel: tuple[str, str], name: str) -> float
 
 
 def _finish(figure: Any, names: Sequence[str], title: str) -> None:
-    figure.suptitle(title, color=TEXT_COLOUR, fontsize=11)
+    figure.suptitle(title, x=0.01, horizontalalignment="left", color=TEXT_COLOUR, fontsize=11)
     patches = require("matplotlib.patches", "matplotlib", "bench")
     handles = [patches.Patch(color=COLOURS[name], label=LABELS[name]) for name in names]
     figure.legend(
-        handles=handles, loc="outside upper center", ncols=len(names), frameon=False, fontsize=9
+        handles=handles, loc="outside upper right", ncols=len(names), frameon=False, fontsize=9
     )
 
 

@@ -103,7 +103,7 @@ def recall(machine: Machine, problem: str) -> Entry | None:
 
 
 def remember(machine: Machine, problem: str, entry: Entry) -> None:
-    """Keep an entry in memory; `save` writes it to a file.
+    """Keep an entry in memory; ``save`` writes it to a file.
 
     Parameters
     ----------
