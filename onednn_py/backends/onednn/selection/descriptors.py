@@ -124,8 +124,7 @@ def implementations(
     OneDNNError
         With status ``unimplemented`` if there is none at all.
     """
-    is_product = isinstance(problem, Product)
-    if is_product and activations != "given":
+    if isinstance(problem, Product) and activations != "given":
         return
     given = problem
     if activations == "nxc":
@@ -135,7 +134,7 @@ def implementations(
         given = _with_dense(given, "src", "dst")
     if weights != "given":
         given = _with_dense(given, "weights")
-    if is_product:
+    if isinstance(problem, Product):
         descriptor = _product_desc(engine, problem, weights, weights_dtype)
     else:
         descriptor = _primitive_desc(engine, problem, activations, weights, weights_dtype)
