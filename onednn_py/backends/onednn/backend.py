@@ -19,6 +19,7 @@ from .execution.plan import OneDNNPlan, decide
 from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
 from .selection.limits import unsupported
+from .selection.planes import in_plane
 from .selection.select import is_possible
 from .selection.workspace import exceeds_limit
 from .wisdom import Entry, Machine, store
@@ -94,7 +95,7 @@ class OneDNNBackend:
             With status ``unimplemented`` if oneDNN has no implementation.
         """
         self.prepare()
-        engine = current_engine()
+        engine, problem = current_engine(), in_plane(problem)
         reference = self._reference.plan((SubProblem(problem),), "heuristic")
         measured = measure(engine, problem, reference.execute, budget)
         choice = measured.plan.choice.as_dict()
@@ -107,7 +108,8 @@ class OneDNNBackend:
         if known is None and effort == "measure":
             plan = self.measure(problem).plan
             return _Decision(plan.candidates[0], plan.timings)
-        return _Decision(decide(current_engine(), problem, None if known is None else known[0]))
+        choice = None if known is None else known[0]
+        return _Decision(decide(current_engine(), in_plane(problem), choice))
 
 
 def _sharing_plan(
@@ -134,6 +136,7 @@ def recall(problem: Problem) -> tuple[Choice, Entry] | None:
     """Return the choice that wisdom has for a problem on this machine, and its entry, or None."""
     if store.is_empty():
         return None
+    problem = in_plane(problem)
     entry = store.recall(_machine(current_engine().library), problem.name)
     if entry is None:
         return None

@@ -16,6 +16,7 @@ from onednn_py.system.sums import sum_into_bias
 from .chunks import Chunk, split
 from .matmul import Product, as_product, has_matrices, is_matrix
 from .phases import as_forward, phases, unwritten
+from .planes import view_in_plane
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
@@ -109,6 +110,9 @@ class Formulation:
     def complete(self, tensors: Mapping[str, Array]) -> None:
         """Compute what no primitive does: the bias gradient, elements that are left out."""
         asked = self.asked
+        tensors = {
+            role: view_in_plane(array, asked.layouts[role]) for role, array in tensors.items()
+        }
         if self.bias_apart:
             sum_into_bias(tensors["bias"], tensors["dst"])
         if not self.is_partial:
@@ -125,6 +129,7 @@ class Formulation:
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
+        array = view_in_plane(array, self.asked.layouts[self.roles[role]])
         if role == "weights":
             if self.swaps_channels:
                 array = array.swapaxes(1, 2)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from .rule import ANY_NAME, BRGEMM, BRGEMM_1X1, BRGEMM_STRIDED, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule
+from .rule import (
+    ANY_NAME,
+    BRDGMM,
+    BRGEMM,
+    BRGEMM_1X1,
+    BRGEMM_STRIDED,
+    DEPTHWISE,
+    GEMM,
+    JIT,
+    JIT_1X1,
+    Rule,
+)
 
 __all__ = ["DATA"]
 
@@ -124,6 +135,29 @@ DATA = (
         " 8.1",
     ),
     # Depthwise: not all kernels have an implementation of their own in this direction.
+    Rule(
+        lambda s: s.depthwise and s.line and s.bf16 and s.channels_last and not s.strided,
+        "given",
+        BRDGMM,
+        "depthwise 176, 580, 25: 1.7; 64, 13821, 9: 1.5; 64, 24240, 3: 2.9; 128, 307, 15: 1.3",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            s.depthwise
+            and s.line
+            and s.bf16
+            and not s.channels_last
+            and not s.strided
+            and s.inputs % 16 != 0
+            and s.inputs < 64
+        ),
+        "nxc",
+        BRDGMM,
+        "depthwise 8, 2100, 5: 1.8; 10, 13495, 15: 2.2; 24, 18638, 7: 1.2, where blocks of 16"
+        " channels are not full",
+        formulation="flipped",
+    ),
     Rule(
         lambda s: s.depthwise and s.channels_last,
         "given",

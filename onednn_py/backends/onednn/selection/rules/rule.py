@@ -31,6 +31,7 @@ GEMM = re.compile(r"(^|:|\+)gemm")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
 JIT = re.compile(r"(^|\+)jit(_bf16)?:")
 DEPTHWISE = re.compile(r"jit_dw")
+BRDGMM = re.compile(r"brdgmm_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")
 BRGEMM_1X1 = re.compile(r"brgconv_1x1")
 BRGEMM_STRIDED = re.compile(r"brgconv_strided")
@@ -90,7 +91,8 @@ class Shape:
         self.channels = min(self.inputs, self.outputs)
         # Of so few channels that a matrix product, or blocks of 16, mostly compute nothing.
         self.thin = groups == 1 and self.channels <= 4 and max(self.inputs, self.outputs) <= 16
-        self.volume, self.line = len(kernel) == 3, len(kernel) == 1
+        self.volume = len(kernel) == 3
+        self.line = len(kernel) == 1 or (len(kernel) == 2 and inner.src.shape[2] == kernel[0] == 1)
         self.positions = prod(kernel)
         self.is_1x1 = self.positions == 1 and not any(inner.pads_begin)
         self.strided = any(stride > 1 for stride in inner.strides)

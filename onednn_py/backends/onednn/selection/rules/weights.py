@@ -28,6 +28,13 @@ WEIGHTS = (
     ),
     # Depthwise kernels larger than 3x3 have no implementation of their own.
     Rule(
+        lambda s: s.depthwise and s.line and not s.channels_last,
+        "nxc",
+        DEPTHWISE,
+        "depthwise 13, 4734, 3: 2.8; 8, 17800, 2: 5.0; bf16 8, 1500, 3: 2.5; 96, 208, 3: 1.0;"
+        " larger kernels have no such implementation",
+    ),
+    Rule(
         lambda s: s.depthwise and s.channels_last,
         "given",
         DEPTHWISE,
