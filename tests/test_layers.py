@@ -106,6 +106,7 @@ TESTED_BY = {
     "backends.onednn.selection.limits": "test_errors.py",
     "backends.onednn.selection.rules.data": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.forward": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.weights": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",

@@ -8,6 +8,7 @@ from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.data import DATA
 from onednn_py.backends.onednn.selection.rules.forward import FORWARD
+from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
@@ -36,7 +37,7 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("g144mb16ic144ih28oc144kh5ph2", "BWD_W", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
         ("mb1ic1ih400oc3kh5ph2", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx2")),
         ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
-        ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("given", "matmul", "gemm:jit:f32")),
         ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
     ],
 )
@@ -71,7 +72,43 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
     assert rules[0].family.search("jit:avx512_core")
 
 
-@pytest.mark.parametrize("rule", [*DATA, *WEIGHTS, *FORWARD])
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "name"),
+    [
+        ("mb2ic256ih14oc64kh1", "BWD_D", "f32", "NXC", "brg:avx512_core"),
+        ("mb8ic64ih28oc256kh1", "BWD_D", "f32", "NCX", "gemm:jit:f32"),
+        ("mb8ic64ih28oc256kh1", "FWD_D", "f32", "NCX", "gemm:jit:f32"),
+        ("mb4ic512ih7oc2048kh1", "BWD_W", "f32", "NXC", "gemm:jit:f32"),
+        ("mb16ic512ih7oc2048kh1", "BWD_W", "bf16", "NXC", "gemm:jit:bf16"),
+    ],
+)
+def test_products(text: str, direction: str, dtype: str, data_format: str, name: str) -> None:
+    rule = first_rule(problem_of(text, direction, dtype, data_format))
+    assert (rule.formulation, rule.activations) == ("matmul", "given")
+    assert rule.family.search(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format"),
+    [
+        ("mb16ic256ih56oc64kh1", "BWD_D", "f32", "NXC"),
+        ("mb8ic64ih7oc256kh1", "BWD_D", "f32", "NCX"),
+        ("mb2ic256ih14oc64kh1", "BWD_D", "bf16", "NXC"),
+        ("mb16ic64ih56oc256kh1", "BWD_W", "f32", "NXC"),
+        ("mb16ic64ih56oc256kh1", "BWD_W", "bf16", "NXC"),
+        ("mb2ic256ih14oc64kh1sh2", "BWD_D", "f32", "NXC"),
+        ("g2mb2ic256ih14oc64kh1", "BWD_D", "f32", "NXC"),
+        ("mb2ic256ih14oc64kh3", "BWD_D", "f32", "NXC"),
+    ],
+)
+def test_what_convolutions_compute_faster(
+    text: str, direction: str, dtype: str, data_format: str
+) -> None:
+    problem = problem_of(text, direction, dtype, data_format)
+    assert all(rule.formulation != "matmul" for rule in rules_of(Shape(problem, dtype)))
+
+
+@pytest.mark.parametrize("rule", [*DATA, *WEIGHTS, *FORWARD, *PRODUCTS])
 def test_every_rule_names_its_measurement(rule: Rule) -> None:
     assert any(character.isdigit() for character in rule.measured)
 

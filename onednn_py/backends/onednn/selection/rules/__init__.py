@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from .data import DATA
 from .forward import FORWARD
+from .products import PRODUCTS
 from .rule import ANY_NAME, GEMM, JIT, Rule, Shape
 from .weights import WEIGHTS
 
@@ -57,4 +58,9 @@ GENERAL = (
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
     direction = DATA if shape.data else WEIGHTS if shape.weights else FORWARD
-    return (rule for rules in (SMALL, direction, GENERAL) for rule in rules if rule.applies(shape))
+    return (
+        rule
+        for rules in (SMALL, PRODUCTS, direction, GENERAL)
+        for rule in rules
+        if rule.applies(shape)
+    )

@@ -22,6 +22,7 @@ __all__ = [
     "JIT_1X1",
     "JIT_AVX2",
     "JIT_BF16",
+    "MATMUL",
     "Rule",
     "Shape",
 ]
@@ -38,6 +39,7 @@ BRGEMM_STRIDED = re.compile(r"brgconv_strided")
 BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
 JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
 JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
+MATMUL = re.compile(r"^brg:")
 ANY_NAME = re.compile("")
 
 
@@ -76,7 +78,8 @@ class Shape:
     A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
     number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
-    are ``in_patches``. A call that has one thread ``is_single``.
+    are ``in_patches``. What products of matrices compute ``is_product``; ``all_pixels`` are those
+    of the whole minibatch. A call that has one thread ``is_single``.
     """
 
     def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
@@ -100,6 +103,8 @@ class Shape:
             self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
         )
         self.pixels = prod(inner.dst.shape[2:])
+        self.all_pixels = inner.dst.shape[0] * self.pixels
+        self.is_product = groups == 1 and self.is_1x1 and not self.strided
         self.group_channels = min(inputs, outputs)
         self.thin_groups = groups > 1 and bool(inputs % 16 or outputs % 16)
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
