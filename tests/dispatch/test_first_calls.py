@@ -12,6 +12,8 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.engine import Engine
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.shared_reorders import Made, shared_reorder
 from onednn_py.problem import attributes
 from onednn_py.problem.recipe import Recipe
 from tests.support.requirements import needs_onednn
@@ -134,3 +136,22 @@ class TestAttributes:
         for pads in range(8):
             onednn_py.convolution(src, np.ones((2, 1, 1), np.float32), pads_begin=pads)
             assert 0 < len(attributes._parsed) <= 3
+
+
+@needs_onednn
+def test_a_shared_reorder_has_the_same_ends() -> None:
+    """Matrices of other products may share the layout of their weights."""
+    engine = current_engine()
+    rows, columns = (engine.strided_desc((4, 4), "f32", strides) for strides in ((4, 1), (1, 4)))
+    made: list[Any] = []
+
+    def make() -> Made:
+        made.append(engine.primitive(engine.reorder_desc(rows, columns)))
+        return Made(made[-1], None)
+
+    ends = [(rows, columns), (columns, rows), (rows, columns), (rows, rows), (columns, rows)]
+    found = [shared_reorder(engine, "weights", *one, make).primitive for one in ends]
+    assert len(made) == 3
+    assert found[0] is found[2]
+    assert found[1] is found[4]
+    assert len(set(map(id, found))) == 3

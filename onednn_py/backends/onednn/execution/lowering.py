@@ -344,8 +344,7 @@ class Lowering:
         ]
         make = partial(_reorder_made, engine, source.desc, target.desc, adds=reorder.adds)
         if reorder.layout is not None:
-            wanted = (target if is_input else source).desc
-            make = partial(shared_reorder, engine, (reorder.layout, is_input), wanted, make)
+            make = partial(shared_reorder, engine, reorder.layout, source.desc, target.desc, make)
         name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
         self._step((inner, is_input, reorder.adds), name, make, arguments, input_operand)
 

@@ -23,19 +23,20 @@ class Made(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A reorder, as long as a plan has it, and the layout of primitives at one end of it."""
+    """A reorder, as long as a plan has it, and the memory descriptors of its ends."""
 
-    wanted: Handle
+    source: Handle
+    target: Handle
     primitive: weakref.ref[Any]
     scratchpad: Handle | None
 
 
-# By engine, threads, the caller's layout and the direction.
+# By engine, threads and the caller's layout.
 _known: dict[Hashable, tuple[_Known, ...]] = {}
 
 
 def shared_reorder(
-    engine: Engine, layout: Hashable, wanted: Handle, make: Callable[[], Made]
+    engine: Engine, layout: Hashable, source: Handle, target: Handle, make: Callable[[], Made]
 ) -> Made:
     """Return the reorder of another plan, or make it.
 
@@ -45,9 +46,9 @@ def shared_reorder(
     ----------
     engine : Engine
     layout : hashable
-        Of the tensor as the caller has it, with the direction of the reorder.
-    wanted : Handle
-        Memory descriptor of the tensor in the layout of a primitive.
+        Of the tensor as the caller has it.
+    source, target : Handle
+        Memory descriptors, which the layout alone does not tell: a matmul's are of matrices.
     make : callable
     """
     threads = 0 if engine.openmp is None else engine.openmp.number()
@@ -55,12 +56,13 @@ def shared_reorder(
     alive = tuple(one for one in _known.get(key, ()) if one.primitive() is not None)
     for one in alive:
         primitive = one.primitive()
-        if primitive is not None and engine.equal(one.wanted, wanted):
+        is_same = engine.equal(one.source, source) and engine.equal(one.target, target)
+        if primitive is not None and is_same:
             return Made(primitive, one.scratchpad)
     made = make()
     if len(_known) >= MOST_LAYOUTS:
         _known.clear()
-    _known[key] = (*alive, _Known(wanted, weakref.ref(made.primitive), made.scratchpad))
+    _known[key] = (*alive, _Known(source, target, weakref.ref(made.primitive), made.scratchpad))
     return made
 
 
