@@ -184,6 +184,11 @@ class BoundCall:
     strides : mapping
         Of the inputs, in elements; inputs that it does not have, and results, are dense.
     fpmath_mode : str
+
+    Attributes
+    ----------
+    inputs : int
+        How many tensors are given.
     """
 
     def __init__(
@@ -191,6 +196,7 @@ class BoundCall:
     ) -> None:
         self.spec = spec
         self.sub_problems = spec.sub_problems(strides, fpmath_mode)
+        self.inputs = len(spec.inputs)
         self._dtype = DTYPES[spec.dtype]
         self._shapes = [view.shape for view in spec.results.values()]
         self._makers = [pool.maker(shape, self._dtype) for shape in self._shapes]
@@ -267,7 +273,11 @@ class BoundCall:
             Inputs and results as they were bound, which overlap nowhere.
         """
         plan, pick = self.plan(chosen)
-        self.run(plan, pick, tensors)
+        runner = plan.address_runner
+        if runner is None:
+            self.run(plan, pick, tensors)
+        else:
+            runner.run(runner.pointers(pick(tensors)))
 
     def run_into(self, plan: Plan, pick: Pick, tensors: Sequence[Any]) -> bool:
         """Run a plan into the last of ``tensors``, the only result; False if that cannot be.

@@ -108,7 +108,9 @@ def call(name: str, arguments: Mapping[str, Any], unknown: Mapping[str, Any] = _
 def _execute(bound: BoundCall, tensors: Sequence[Any], out: Any, chosen: Settings) -> Any:
     """Compute a call of the tensors for which it is bound, None for one that is left out."""
     spec = bound.spec
-    arrays = [array for array in tensors if array is not None]
+    arrays = list(tensors)
+    if len(arrays) > bound.inputs:
+        arrays = [array for array in arrays if array is not None]
     if out is None:
         written = outs = bound.new_results()
     else:

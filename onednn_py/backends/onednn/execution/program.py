@@ -195,7 +195,11 @@ class Program:
             frame = _Frame(self._engine, self)
         if frame.last != pointers:
             self._bind(frame, pointers)
-        self._run_in(frame, block, hooks)
+        if block is None and frame.block is not None:
+            self._run(frame, hooks)
+        else:
+            self._run_placed(frame, block, hooks)
+        self._frames.append(frame)
 
     def run_again(self, pointers: Sequence[Any]) -> bool:
         """Execute if an execution on the same addresses went before; False if none is known."""
@@ -206,20 +210,16 @@ class Program:
         if frame.last != pointers:
             self._frames.append(frame)
             return False
-        self._run_in(frame)
+        if frame.block is not None:
+            self._run(frame)
+        else:
+            self._run_placed(frame)
+        self._frames.append(frame)
         return True
 
-    def _run_in(
-        self, frame: _Frame, block: Block | None = None, hooks: ChunkHooks | None = None
+    def _run_placed(
+        self, frame: _Frame, given: Block | None = None, hooks: ChunkHooks | None = None
     ) -> None:
-        """Execute in a frame whose operands are bound, and give the frame back."""
-        if frame.block is not None and block is None:
-            self._run(frame, hooks)
-        else:
-            self._run_placed(frame, block, hooks)
-        self._frames.append(frame)
-
-    def _run_placed(self, frame: _Frame, given: Block | None, hooks: ChunkHooks | None) -> None:
         """Execute in a given workspace, or in one of the pool, where only large ones return."""
         block = pool.acquire(self.workspace_bytes) if given is None else given
         borrowed = given is None and not self.keeps_workspace
