@@ -6,8 +6,9 @@ usage: benchmarks/calls.py [--format NCX|NXC] [--seconds S] [--first N]
 The first table has data gradients of several sizes. Its column "primitives" is the plan's
 executions alone in a loop, of reorders too; the others are microseconds above it. The second table
 has the first call with each of N new image sizes, both gradients at once, against the same call
-repeated. All that is compared in a line takes turns, and the medians are printed. PyTorch is
-compared with if it is installed.
+repeated, with minibatches of 1 and of 2: PyTorch computes small single images without oneDNN, and
+then makes no primitive. All that is compared in a line takes turns, and the medians are printed.
+PyTorch is compared with if it is installed.
 """
 
 from __future__ import annotations
@@ -68,8 +69,11 @@ def main() -> None:
         print(_line(["x".join(map(str, problem)), f"{base:.1f}", *others]), flush=True)
     print()
     print(_line(["first call, ms", "ours", "PyTorch"]), _line(["---"] * 3), sep="\n")
-    for label, times in _first_calls(arguments.first, arguments.format).items():
-        print(_line([label, *(f"{one:.2f}" for one in times)]))
+    for minibatch in (1, 2):
+        found = _first_calls(minibatch, arguments.first, arguments.format)
+        for label, times in found.items():
+            row = [f"{label}, minibatch {minibatch}", *(f"{one:.2f}" for one in times)]
+            print(_line(row), flush=True)
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -164,12 +168,12 @@ def _alternate(calls: dict[str, Call], seconds: float) -> dict[str, float]:
     return {name: median(found) * 1e6 for name, found in times.items()}
 
 
-def _first_calls(number: int, data_format: str) -> dict[str, list[float]]:
+def _first_calls(minibatch: int, number: int, data_format: str) -> dict[str, list[float]]:
     """Return medians in milliseconds: of first calls, and of the same calls later."""
     first: list[list[float]] = []
     later: list[list[float]] = []
     for size in range(20, 21 + number):
-        problem = (1, 16, size, 32, 3)
+        problem = (minibatch, 16, size, 32, 3)
         tensors = _tensors(problem, data_format)
         keywords = _keywords(problem, data_format)
         calls: list[Call] = [partial(onednn_py.convolution_backward, *tensors, **keywords)]
