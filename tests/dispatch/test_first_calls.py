@@ -58,6 +58,7 @@ def test_a_primitive_is_described_once(created: Counter[str]) -> None:
 @needs_onednn
 def test_reorders_of_weights_are_shared(created: Counter[str]) -> None:
     """Channels last, weights and their gradient are all that is reordered."""
+    gc.collect()  # plans of other tests, which the traceback of an error may keep
     expected = both_gradients(21)
     first = created["reorder_primitive_desc"]
     if not first:
