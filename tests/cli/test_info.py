@@ -72,6 +72,17 @@ def test_an_unknown_command_fails() -> None:
     assert "invalid choice: 'nothing'" in done.stderr
 
 
+def test_a_reader_that_has_enough_sees_no_traceback() -> None:
+    command = [sys.executable, "-m", "onednn_py", "info"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 1
+    process.stderr.close()
+
+
 @pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize(
     "command", [("info",), ("info", "--json"), ("wisdom", "show"), ("verify",)]
