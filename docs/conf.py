@@ -44,7 +44,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 # Pages without siblings.
-html_sidebars = {page: [] for page in ("index", "getting-started", "coming-from")}
+html_sidebars = {page: [] for page in ("index", "getting-started")}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -71,8 +71,18 @@ def _escape_shapes(*arguments: Any) -> None:
     lines[:] = [re.sub(r"(?<![*`\\])\*(?=(S|X|kernel)\b)", r"\\*", line) for line in lines]
 
 
+def _list_other_keywords(*arguments: Any) -> None:
+    """Turn the sentence about other keywords into an entry of the parameters that it ends."""
+    lines: list[str] = arguments[-1]
+    sentence = re.compile(r"The other keywords are those of (`\w+`)\.")
+    for number, line in enumerate(lines):
+        if found := sentence.fullmatch(line):
+            lines[number : number + 1] = ["other keywords", f"    Those of {found[1]}."]
+
+
 def setup(app: Any) -> None:
     """Connect what Sphinx calls."""
+    app.connect("autodoc-process-docstring", _list_other_keywords, priority=400)
     # After numpydoc, which has priority 500.
     app.connect("autodoc-process-docstring", _escape_shapes, priority=600)
 
