@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shutil
 from importlib.metadata import version as installed_version
@@ -88,7 +87,3 @@ def setup(app: Any) -> None:
 
 
 _copy_examples()
-# Pages that are found by a pattern may be missing. Sphinx gives this warning no type to suppress.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(
-    lambda record: "toctree glob pattern" not in str(record.msg)
-)
