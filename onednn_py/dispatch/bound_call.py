@@ -27,7 +27,7 @@ from onednn_py.problem.arrays import (
 )
 from onednn_py.problem.call_spec import CallSpec
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.foreign import as_array
+from onednn_py.problem.foreign import as_output
 from onednn_py.problem.formats import TensorView
 from onednn_py.system.memory_pool import pool
 
@@ -258,7 +258,7 @@ class BoundCall:
         if self.accepts_outputs(arrays, outs):
             return outs
         try:
-            written = [as_array("out", out) for out in outs]
+            written = [as_output("out", out) for out in outs]
         except DTypeError:  # which `run` raises in the caller's words
             return None
         return written if self.accepts_outputs(arrays, written) else None

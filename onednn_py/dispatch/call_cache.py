@@ -84,9 +84,12 @@ def call(name: str, arguments: Mapping[str, Any], unknown: Mapping[str, Any] = _
     count = _TENSORS[name]
     key = _key(name, chosen.fpmath_mode, values, count)
     bound = _calls.get(key)
-    if bound is None and any(map(is_foreign_array, values[:count])):
-        labels = [f"{name}: {tensor}" for tensor in _names[name][:count]]
-        values[:count] = map(as_array, labels, values[:count])
+    if key is None:
+        # Such as torch.Size, whose entries are those of a plain tuple.
+        values = [tuple(tuple.__iter__(one)) if isinstance(one, tuple) else one for one in values]
+        if any(map(is_foreign_array, values[:count])):
+            labels = [f"{name}: {tensor}" for tensor in _names[name][:count]]
+            values[:count] = map(as_array, labels, values[:count])
         key = _key(name, chosen.fpmath_mode, values, count)
         bound = _calls.get(key)
     if bound is not None:

@@ -18,7 +18,7 @@ from numpy.ma import MaskedArray
 from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, brief
 
 from .dtypes import DTYPES, dtype_name
-from .foreign import as_array, type_name
+from .foreign import as_array, as_output, type_name
 from .formats import dense_strides
 
 __all__ = [
@@ -176,13 +176,13 @@ def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> 
     Raises
     ------
     DTypeError
-        If it is no array or of another type.
+        If it is no array, of another type, or gives copies of its elements alone.
     ShapeError
         If its shape differs.
     AttributeValueError
         If it is read-only or its own elements overlap.
     """
-    out = as_array(where, out)
+    out = as_output(where, out)
     if isinstance(out, MaskedArray) or not isinstance(out, np.ndarray):
         raise DTypeError(f"{where}: {_no_array(out)}")
     if out.shape != shape:

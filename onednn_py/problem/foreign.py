@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from onednn_py.errors import DTypeError
 
-__all__ = ["as_array", "is_foreign_array", "type_name"]
+__all__ = ["as_array", "as_output", "is_foreign_array", "type_name"]
 
 Array = npt.NDArray[Any]
 
@@ -89,6 +89,24 @@ def as_array(where: str, value: Any) -> Any:
         ) from error
 
 
+def as_output(where: str, value: Any) -> Any:
+    """Return `as_array` of an object that is to be written.
+
+    Raises
+    ------
+    DTypeError
+        As `as_array` does, and if the object gives copies of its elements: what is written into a
+        copy would be lost.
+    """
+    array = as_array(where, value)
+    # Two arrays that live at the same time share memory only if neither is a copy.
+    if array is not value and array.size and not np.may_share_memory(array, as_array(where, value)):
+        raise DTypeError(
+            f"{where}: {type_name(value)} gives copies of its elements, which cannot be written"
+        )
+    return array
+
+
 def type_name(value: Any) -> str:
     """Return the name of an object's type, with its module if it is not built in."""
     kind = type(value)
@@ -105,6 +123,11 @@ def _refuse_tensor(where: str, tensor: Any, torch: Any) -> None:
         reason = (
             "requires grad, which this call would lose: give .detach() of it, or let"
             " onednn_py.torch run PyTorch's own convolutions"
+        )
+    elif _has_tangent(tensor, torch):
+        reason = (
+            "has a tangent, which this call would lose: give the primal of"
+            " torch.autograd.forward_ad.unpack_dual"
         )
     elif tensor.device.type != "cpu":
         remedy = "it has no elements" if tensor.device.type == "meta" else "give .cpu() of it"
@@ -123,9 +146,16 @@ def _refuse_tensor(where: str, tensor: Any, torch: Any) -> None:
         raise DTypeError(f"{where}: the {type_name(tensor)} {reason}")
 
 
+def _has_tangent(tensor: Any, torch: Any) -> bool:
+    """Whether a tensor is a dual number of PyTorch's forward mode."""
+    return torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None
+
+
 def _memory_of_tensor(where: str, tensor: Any, torch: Any) -> Array:
     array: Array
-    if tensor.requires_grad:  # which PyTorch itself forgets inside torch.no_grad
+    # Both are refused here, since PyTorch itself gives the elements: of the first inside
+    # torch.no_grad, of the second always.
+    if tensor.requires_grad or _has_tangent(tensor, torch):
         _refuse_tensor(where, tensor, torch)
     try:
         if tensor.dtype is torch.bfloat16:

@@ -186,3 +186,34 @@ def test_run_op() -> None:
     found = onednn_py.run_op("ConvolutionBackwardWeights", inputs, attributes)
     expected = onednn_py.convolution_backward_weights(SRC, DST, WEIGHTS.shape)
     np.testing.assert_array_equal(found, expected)
+
+
+class Copying(ByArray):
+    """Gives a copy of its elements at every question, as files of arrays do."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.held.copy()
+
+
+def test_out_that_gives_copies_is_refused() -> None:
+    planned = onednn_py.plan("convolution", SRC, WEIGHTS)
+    gradients = onednn_py.convolution_backward
+    assert np.array_equal(
+        onednn_py.convolution(Copying(SRC), WEIGHTS), onednn_py.convolution(SRC, WEIGHTS)
+    )
+    with pytest.raises(DTypeError, match=r"out \(dst\): .*Copying gives copies of its elements"):
+        onednn_py.convolution(SRC, WEIGHTS, out=Copying(np.zeros_like(DST)))
+    with pytest.raises(DTypeError, match=r"out \(dst\): .*gives copies"):
+        planned(SRC, WEIGHTS, out=Copying(np.zeros_like(DST)))
+    with pytest.raises(DTypeError, match=r"out \(diff_src\): .*gives copies"):
+        gradients(SRC, WEIGHTS, DST, out=(Copying(np.zeros_like(SRC)), None, None))
+
+
+class Size(tuple[int, ...]):
+    """A shape of another library, such as torch.Size."""
+
+
+def test_a_shape_of_another_library_is_checked_once(fresh_cache: None, parsed: list[str]) -> None:
+    for shape in (Size(SRC.shape), SRC.shape, Size(SRC.shape)):
+        onednn_py.convolution_backward_data(DST, WEIGHTS, shape)
+    assert len(parsed) == 1

@@ -196,6 +196,18 @@ class TestPyTorch:
             onednn_py.convolution(src.detach(), WEIGHTS), onednn_py.convolution(SRC, WEIGHTS)
         )
 
+    @pytest.mark.filterwarnings("ignore")
+    def test_no_tangent_is_lost(self, torch: Any) -> None:
+        forward_ad, src = torch.autograd.forward_ad, torch.from_numpy(SRC.copy())
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(src, torch.ones_like(src))
+            with pytest.raises(DTypeError, match="src: .*has a tangent.*unpack_dual"):
+                onednn_py.convolution(dual, WEIGHTS)
+            primal = forward_ad.unpack_dual(dual).primal
+            np.testing.assert_array_equal(
+                onednn_py.convolution(primal, WEIGHTS), onednn_py.convolution(SRC, WEIGHTS)
+            )
+
     def test_shapes_steps_and_packing(self, torch: Any) -> None:
         weights, shape = torch.from_numpy(WEIGHTS), torch.tensor(WEIGHTS.shape)
         found = onednn_py.convolution_backward_weights(
