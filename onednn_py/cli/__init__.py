@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command is None:
         parser.print_help()
         return 0
+    if sys.stdout is None:
+        print("onednn-py: the standard output is closed", file=sys.stderr)
+        return 1
     try:
         check_environment()
         status = int(parsed.run(parsed))
@@ -39,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader, such as head, has enough. Nothing is left for Python to flush at its end.
+    except OSError as error:
+        # A BrokenPipeError: the reader, such as head, has enough.
+        if not isinstance(error, BrokenPipeError):
+            print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
+        # Nothing is left for Python to flush at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -83,6 +83,22 @@ def test_a_reader_that_has_enough_sees_no_traceback() -> None:
     process.stderr.close()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "onednn_py", "info"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("onednn-py info: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_output_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["info"]) == 1
+    assert capsys.readouterr().err == "onednn-py: the standard output is closed\n"
+
+
 @pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize(
     "command", [("info",), ("info", "--json"), ("wisdom", "show"), ("verify",)]
