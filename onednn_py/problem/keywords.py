@@ -37,6 +37,9 @@ _OURS: dict[str, tuple[str, ...]] = {
     "lhs_dilation": ("strides of conv_transpose",),
 }
 
+# From here on a keyword is taken for a misspelt one: "padding_mode" is not "fpmath_mode".
+LEAST_LIKENESS = 0.75
+
 # Keywords that nothing here corresponds to, since the arrays say it.
 _BY_SHAPES = ("kernel_size", "kernel_shape", "in_channels", "out_channels")
 
@@ -72,7 +75,7 @@ def translated(keyword: object, accepted: Collection[str]) -> str:
         for one in _OURS.get(keyword, ())
         if " of " in one or all(name in accepted for name in one.split(" and "))
     ]
-    ours = ours or get_close_matches(keyword[:40], accepted, n=1)
+    ours = ours or get_close_matches(keyword[:40], accepted, n=1, cutoff=LEAST_LIKENESS)
     if ours:
         return f"here that is {' or '.join(ours)}"
     return f"the keywords are {', '.join(accepted)}"

@@ -93,3 +93,10 @@ def test_run_op_says_what_attributes_are_called() -> None:
     tensors: list[Any] = [np.ones((1, 4, 4, 1), np.float32), np.ones((2, 2, 1, 1), np.float32)]
     with pytest.raises(AttributeValueError, match="unknown attribute 'padding'.*pads_begin"):
         onednn_py.run_op("Convolution", tensors, {"padding": 1})
+
+
+def test_misspelt_keywords_only_are_taken_for_ours() -> None:
+    accepted = inspect.signature(onednn_py.convolution_backward_data).parameters
+    assert translated("Strides", accepted) == "here that is strides"
+    for other in ("padding_mode", "output_mask", "device"):
+        assert translated(other, accepted).startswith("the keywords are diff_dst, weights")
