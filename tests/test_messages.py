@@ -102,6 +102,11 @@ def test_reprs_are_of_a_few_lines() -> None:
     assert "diff_bias: None" in text
     assert len(text.splitlines()) <= 6
     spec = onednn_py.TensorSpec((4, 30, 30, 8), np.float32)
+    mapped = onednn_py.Gradients((4, 30, 30, 8), 1.5, None)
+    assert repr(mapped).splitlines()[1:3] == [
+        "    diff_src: (4, 30, 30, 8)",
+        "    diff_weights: 1.5",
+    ]
     assert repr(spec) == "TensorSpec(shape=(4, 30, 30, 8), dtype=float32)"
     plans = (
         onednn_py.plan("convolution_backward", src, weights, dst, wrt=("src", "weights", "bias")),

@@ -41,8 +41,11 @@ class Gradients(NamedTuple):
 
 
 def _described(array: Any) -> str:
-    """Return type and shape of a gradient; another library's array was given as ``out``."""
-    return "None" if array is None else f"{array.dtype}, shape {tuple(array.shape)}"
+    """Return type and shape of an array, of any library, and other values shortly."""
+    try:
+        return f"{array.dtype}, shape {tuple(array.shape)}"
+    except Exception:  # what users' own maps over gradients gave, such as norms
+        return brief(array)
 
 
 # Pickles and messages name it as users do.
