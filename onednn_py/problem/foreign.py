@@ -121,8 +121,9 @@ def _refuse_tensor(where: str, tensor: Any, torch: Any) -> None:
     reason = None
     if tensor.requires_grad:
         reason = (
-            "requires grad, which this call would lose: give .detach() of it, or let"
-            " onednn_py.torch run PyTorch's own convolutions"
+            "requires grad, which this call would lose: give .detach() of it, and take"
+            " gradients by convolution_backward; onednn_py.torch, which is to run PyTorch's own"
+            " convolutions, is not part of this version"
         )
     elif _has_tangent(tensor, torch):
         reason = (

@@ -37,6 +37,11 @@ _OURS: dict[str, tuple[str, ...]] = {
     "lhs_dilation": ("strides of conv_transpose",),
 }
 
+# Keywords that mean something here, but are no keyword.
+_WITHOUT_KEYWORD = {
+    "padding_mode": "padding is with zeros here; for another mode, numpy.pad comes first",
+}
+
 # From here on a keyword is taken for a misspelt one: "padding_mode" is not "fpmath_mode".
 LEAST_LIKENESS = 0.75
 
@@ -70,12 +75,15 @@ def translated(keyword: object, accepted: Collection[str]) -> str:
         return "names are strings"
     if keyword in _BY_SHAPES:
         return "the shape of the weights says that"
+    if keyword in _WITHOUT_KEYWORD:
+        return _WITHOUT_KEYWORD[keyword]
     ours = [
         one
         for one in _OURS.get(keyword, ())
         if " of " in one or all(name in accepted for name in one.split(" and "))
     ]
-    ours = ours or get_close_matches(keyword[:40], accepted, n=1, cutoff=LEAST_LIKENESS)
     if ours:
         return f"here that is {' or '.join(ours)}"
+    if alike := get_close_matches(keyword[:40], accepted, n=1, cutoff=LEAST_LIKENESS):
+        return f"did you mean {alike[0]}?"
     return f"the keywords are {', '.join(accepted)}"
