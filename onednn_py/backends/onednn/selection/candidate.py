@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from onednn_py.backends.onednn.binding.engine import Handle
 from onednn_py.problem.problem import Problem, TensorLayout
@@ -60,6 +61,15 @@ class Candidate:
         return {self.name(role) for role in roles if role in asked.layouts}
 
 
+class _Form(NamedTuple):
+    """How the first chunk of a candidate reads or writes a tensor."""
+
+    dtype: str
+    is_copied: bool
+    layout: TensorLayout
+    begin: tuple[int, ...]
+
+
 def share_tensors(candidates: Sequence[Candidate]) -> bool:
     """Whether one plan can run all candidates, with each tensor converted in one way.
 
@@ -78,14 +88,15 @@ def share_tensors(candidates: Sequence[Candidate]) -> bool:
         for candidate in candidates
     ):
         return False
-    forms: dict[str, tuple[str, TensorLayout, tuple[int, ...]]] = {}
+    forms: dict[str, _Form] = {}
     for candidate in candidates:
         # The first chunk, since a flipped data gradient may leave a border of diff_dst out.
         chunk = candidate.formulation.chunks[0]
         for role, layout in chunk.problem.layouts.items():
-            form = (chunk.problem.dtype, layout, chunk.tensors[role].begin)
+            is_copied = role in candidate.formulation.copied
+            form = _Form(chunk.problem.dtype, is_copied, layout, chunk.tensors[role].begin)
             other = forms.setdefault(candidate.operand(role), form)
             # Without a copy, the layouts are views of the caller's tensor.
-            if other != form and (role in candidate.formulation.copied or other[0] != form[0]):
+            if other[:2] != form[:2] or (is_copied and other != form):
                 return False
     return True

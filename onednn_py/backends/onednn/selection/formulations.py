@@ -265,7 +265,11 @@ def _matmul(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) ->
         return None
     if product.has_bias_gradient:
         product = replace(product, bias=None)
-    copied = {role for role in ("src", "dst") if not is_matrix(getattr(product, role))}
+    activations = {"src": product.src, "dst": product.dst}
+    # Every second element of an odd number of them is not nested, for one.
+    copied = {
+        role for role, layout in activations.items() if not (layout.is_nested and is_matrix(layout))
+    }
     if compute_dtype != asked.dtype:
         copied = set(product.layouts)
     parts = _products(product, split_axis, chunks, copied, compute_dtype)

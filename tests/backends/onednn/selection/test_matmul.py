@@ -15,7 +15,7 @@ from onednn_py.backends.onednn.autotune import integer_tensors
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.candidate import Candidate, share_tensors
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import MOST_IMAGES, Formulation, formulate
 from onednn_py.backends.onednn.selection.heuristics import Preference
@@ -220,6 +220,37 @@ def test_strides_are_given_as_they_are(operation: str, dtype: str, form: Any) ->
     has_no_gaps = form is rows_apart or current_engine().library.version < (3, 3, 0)
     if run.problem.direction is not Direction.FORWARD and has_no_gaps and computes_products():
         assert found
+
+
+@needs_onednn
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_pixels_that_reach_into_the_next_image_are_copied(operation: str) -> None:
+    """Every second of an odd number of pixels: oneDNN takes images only that are further apart."""
+    geometry = case(5, 1, 2, minibatch=3, inputs=8, outputs=8)
+    run = CandidateRun(geometry.integers("f32"), operation, "NXC")
+    found = of_products(run)
+    for candidate in found:
+        assert candidate.formulation.copied
+        run.check(OneDNNPlan(current_engine(), candidate))
+    assert found or not computes_products()
+
+
+def test_a_plan_of_both_gradients_reads_a_copy_in_both_or_in_none() -> None:
+    """Rows apart: a product of matrices reads a dense copy, a convolution the caller's tensor."""
+    tensors = case((6, 4), 1, minibatch=3, inputs=16, outputs=8).integers("f32")
+
+    def gradient(role: str, formulation: str) -> Candidate:
+        operation = {"src": "convolution_backward_data", "weights": "convolution_backward_weights"}
+        run = StridedCandidateRun(tensors, operation[role], "NCX", rows_apart)
+        found = formulate(run.problem, "f32", formulation)
+        assert found is not None
+        names = {role: f"diff_{role}", "bias": "diff_bias"}
+        return Candidate(found, Choice("f32", formulation), {}, names=names)
+
+    direct = gradient("src", "direct"), gradient("weights", "direct")
+    assert share_tensors(direct)
+    assert not share_tensors([gradient("src", "matmul"), direct[1]])
+    assert not share_tensors([direct[0], gradient("weights", "matmul")])
 
 
 @needs_onednn
