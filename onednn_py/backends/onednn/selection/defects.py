@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem
@@ -61,6 +62,10 @@ LARGEST_SOUND_EXTENT = 3
 
 # Input channels of a group that the 1x1 kernels of AVX-512 compact at once.
 CHANNEL_BLOCK = 16
+
+# Rows of an AMX tile, and with how many tiles of pixels in an image the 1x1 kernel goes beyond it.
+TILE_ROWS = 16
+TILES_BEYOND = 3
 
 # Channels that AVX2 loads at once: 4 and 8 of them are loaded with one instruction, which clears
 # the rest of the register.
@@ -142,6 +147,13 @@ def _stale_lanes(problem: Problem) -> bool:
     )
 
 
+def _three_tiles_of_pixels(problem: Problem) -> bool:
+    """A forward pass whose images have three tiles of pixels, each as large as can be."""
+    pixels = prod(problem.dst.shape[2:])
+    rows = max(number for number in range(1, TILE_ROWS + 1) if pixels % number == 0)
+    return problem.direction is Direction.FORWARD and pixels == TILES_BEYOND * rows
+
+
 def _extreme_window(problem: Problem) -> bool:
     """A kernel and a stride for which code is generated step by step, for a minute or more."""
     steps = zip(problem.kernel, problem.strides, strict=True)
@@ -188,6 +200,12 @@ DEFECTS = (
         # On AMX "jit:avx512_core_amx" and "brgconv_bwd_w:avx512_core_amx".
         implementation=re.compile(r"jit_bf16:|avx512_core_amx"),
         applies=_bf16_weights_without_whole_window,
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
+        harm="writes a fourth tile of pixels where an image has three: memory corruption",
+        implementation=re.compile(r"jit_1x1:avx512_core_amx"),
+        applies=_three_tiles_of_pixels,
     ),
     Defect(
         reference="not reported upstream; docs/native.md, seen in v3.2.0",

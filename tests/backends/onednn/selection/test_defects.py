@@ -10,6 +10,7 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.descriptors import implementations
@@ -17,8 +18,9 @@ from onednn_py.problem.operations import OPERATIONS
 from onednn_py.problem.problem import Problem
 from onednn_py.problem.recipe import recipe
 from onednn_py.system.memory_pool import Block, pool
-from tests.support.candidate_runs import sub_problems
+from tests.support.candidate_runs import CandidateRun, StridedCandidateRun, sub_problems
 from tests.support.cases import Case, case
+from tests.support.memory_layouts import gaps
 from tests.support.requirements import needs_onednn
 
 
@@ -71,6 +73,33 @@ def test_5568_is_in_the_table() -> None:
     assert forbidden("brgconv:avx512_core_bf16", affected, (3, 2, 0)) is None
     assert forbidden(name, replace(affected, strides=(2, 2)), (3, 2, 0)) is None
     assert forbidden(name, replace(affected, dtype="f32"), (3, 2, 0)) is None
+
+
+@pytest.mark.parametrize("name", ["jit_1x1:avx512_core_amx", "conv:any+jit_1x1:avx512_core_amx"])
+def test_1x1_kernels_of_amx_with_three_tiles_of_pixels_are_in_the_table(name: str) -> None:
+    def forward(*size: int) -> Problem:
+        shapes = {"src": (2, *size, 64), "weights": (*(1 for _ in size), 64, 32)}
+        return replace(problem("convolution", shapes, weights_format="XIO"), dtype="bf16")
+
+    for size in ((13, 3), (27,), (3, 3, 4), (48,)):
+        assert "three" in forbidden(name, forward(*size), (3, 2, 0)).harm
+        assert forbidden("brgconv_1x1:avx512_core_amx", forward(*size), (3, 2, 0)) is None
+    for size in ((13, 4), (30,), (5, 11), (24,), (14, 14)):
+        assert forbidden(name, forward(*size), (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize("operation", ["convolution", "conv_transpose_backward_data"])
+def test_no_candidate_writes_a_fourth_tile(operation: str) -> None:
+    """Gaps between elements show what is written beyond them."""
+    tensors = case((13, 3), 1, minibatch=2, inputs=64, outputs=64).integers("bf16")
+    for run in (
+        CandidateRun(tensors, operation, "NXC"),
+        StridedCandidateRun(tensors, operation, "NXC", gaps),
+    ):
+        for candidate in run.candidates():
+            assert "jit_1x1:avx512_core_amx" not in candidate.choice.implementation
+            run.check(OneDNNPlan(current_engine(), candidate))
 
 
 def test_every_defect_says_where_it_is_reported() -> None:
