@@ -251,6 +251,12 @@ class TestOut:
             onednn_py.convolution_backward(SRC, WEIGHTS, DST, out=weights, backend=backend)
 
 
+@pytest.mark.parametrize("wrt", ["diff_src", ("src", "diff_weights")])
+def test_wrt_by_the_names_of_the_results(wrt: Any) -> None:
+    with pytest.raises(AttributeValueError, match="those of the tensors, without diff_"):
+        onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=wrt)
+
+
 @pytest.mark.parametrize("wrt", [(), "dst", ("src", "input"), ("weights", 3)])
 def test_wrt(wrt: Any) -> None:
     with pytest.raises(AttributeValueError, match="wrt: expected some of src, weights, bias"):

@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     with nullcontext() if arguments.threads is None else num_threads(arguments.threads):
         path = _checked_output(arguments.output)
         screen.say(str(machine_here()))
+        screen.say(f"saves to {path}")
         # Outcomes that precede an interrupt are saved and reported as well.
         with suppress(KeyboardInterrupt):
             _tune(cases, arguments, path, screen, outcomes)

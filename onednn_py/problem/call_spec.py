@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -115,8 +116,12 @@ class CallSpec:
     returned: Callable[[Sequence[Array]], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        single = itemgetter(0) if len(self.results) == 1 else tuple
-        object.__setattr__(self, "returned", self._gradients if self.is_joint else single)
+        returned: Callable[[Sequence[Array]], Any]
+        returned = itemgetter(0) if len(self.results) == 1 else tuple
+        if self.is_joint:
+            # Not a bound method: a cycle of references would wait for the garbage collector.
+            returned = partial(_gradients, [name in self.results for name in Gradients._fields])
+        object.__setattr__(self, "returned", returned)
 
     def sub_problems(
         self, strides: Mapping[str, tuple[int, ...]], fpmath_mode: str = "strict"
@@ -159,12 +164,6 @@ class CallSpec:
                 )
             return list(out)
         return [out] + [None] * (len(labels) - 1)
-
-    def _gradients(self, results: Sequence[Array]) -> Gradients:
-        found = iter(results)
-        return Gradients(
-            *[next(found) if name in self.results else None for name in Gradients._fields]
-        )
 
     def label(self, name: str) -> str:
         """Return the caller's name of a result."""
@@ -266,6 +265,12 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
     return CallSpec(name, src.dtype, inputs, results, tuple(recipes), is_joint=True)
 
 
+def _gradients(asked: Sequence[bool], results: Sequence[Array]) -> Gradients:
+    """Return the results that there are, in the order of the fields."""
+    found = iter(results)
+    return Gradients(*[next(found) if is_asked else None for is_asked in asked])
+
+
 def _asked(name: str, wrt: Any) -> frozenset[str]:
     asked: Any = [wrt] if isinstance(wrt, str) else wrt
     is_list = isinstance(asked, Collection) and not isinstance(asked, np.ndarray)
@@ -276,8 +281,11 @@ def _asked(name: str, wrt: Any) -> frozenset[str]:
         or not asked
         or any(not isinstance(key, str) or key not in WRT for key in asked)
     ):
+        hint = ""
+        if is_list and any(isinstance(key, str) and key in Gradients._fields for key in asked):
+            hint = "; the names are those of the tensors, without diff_"
         raise AttributeValueError(
-            f"{name}: wrt: expected some of {', '.join(WRT)}; got {brief(wrt)}"
+            f"{name}: wrt: expected some of {', '.join(WRT)}; got {brief(wrt)}{hint}"
         )
     return frozenset(asked)
 

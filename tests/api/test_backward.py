@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import OrderedDict
 from itertools import combinations, product
 from typing import Any
@@ -18,6 +20,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.select import candidates
 from onednn_py.backends.onednn.wisdom import store
+from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem
 from onednn_py.wisdom import Entry
 from tests.support.candidate_runs import plan_problem, plan_sub_problems, sub_problems
@@ -79,6 +82,22 @@ class Joint:
 
     def sub_problems(self, wrt: Any) -> Any:
         return sub_problems(self.function, *self.arguments, **self.keywords, wrt=wrt)
+
+
+def test_the_description_of_a_call_is_freed_at_once() -> None:
+    """No cycle of references is left to the garbage collector by each new shape."""
+    shapes = {"src": (1, 5, 5, 2), "weights": (3, 3, 2, 4), "diff_dst": (1, 3, 3, 4)}
+    tensors = {name: TensorSpec(shape, np.float32) for name, shape in shapes.items()}
+    gc.disable()
+    try:
+        spec = call_spec("convolution_backward", {**tensors, "wrt": ("src", "bias")})
+        returned = spec.returned([np.ones(1), np.ones(2)])
+        assert [gradient is None for gradient in returned] == [False, True, False]
+        alive = weakref.ref(spec)
+        del spec
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("wrt", SUBSETS, ids="+".join)

@@ -74,7 +74,8 @@ def test_a_measured_choice_is_saved_and_planned_with(
 ) -> None:
     assert main(["tune", "--budget=0.01", "--conv", TINY]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == str(machine_here())
+    assert lines[:2] == [str(machine_here()), f"saves to {default}"]
+    lines = lines[1:]
     assert lines[1].split()[-1] == "choice"
     assert [line.split()[1:4] for line in lines[2:6]] == [
         [direction, "f32", data_format]
