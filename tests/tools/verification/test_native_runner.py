@@ -38,6 +38,14 @@ def test_native_results_are_equal(
             assert outcome.equal == ("onednn", "numpy", "native")
 
 
+def test_what_is_only_slow_is_run(native_verifier: Verifier) -> None:
+    """Weights of v3.2's jit:avx2 with an incomplete block of channels are right."""
+    case = Case(parse_descriptor("ic4ih12oc3kh3ph1"), "BWD_W", "f32", "NXC")
+    outcome = native_verifier.verify(case)
+    assert outcome.status == "passed"
+    assert outcome.equal == ("onednn", "numpy", "native")
+
+
 def test_known_defects_are_not_run(native_verifier: Verifier) -> None:
     case = Case(parse_descriptor("ic4ih32oc8kh1sh2"), "BWD_W", "f32", "NCX")
     outcome = native_verifier.verify(case)

@@ -86,6 +86,8 @@ def test_1x1_kernels_of_amx_with_three_tiles_of_pixels_are_in_the_table(name: st
         assert forbidden("brgconv_1x1:avx512_core_amx", forward(*size), (3, 2, 0)) is None
     for size in ((13, 4), (30,), (5, 11), (24,), (14, 14)):
         assert forbidden(name, forward(*size), (3, 2, 0)) is None
+    other = replace(forward(13, 3), dtype="f32")
+    assert forbidden(name, other, (3, 2, 0)) is None
 
 
 @needs_onednn
