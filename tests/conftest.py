@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,6 +20,12 @@ from onednn_py.problem.operations import Operation
 from onednn_py.problem.recipe import Recipe, recipe
 from onednn_py.system.memory_pool import pool
 from tests.support.requirements import HAS_ONEDNN
+
+# Test folders of a framework that is missing here cannot be imported.
+MISSING = [
+    name for name in ("torch", "jax", "scipy", "dask") if importlib.util.find_spec(name) is None
+]
+collect_ignore = MISSING
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
@@ -79,3 +86,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
     for name, total in TOTALS.items():
         terminalreporter.write_line(f"{name}: {total}")
+    for name in MISSING:
+        terminalreporter.write_line(f"tests/{name} left out: no {name} here")

@@ -49,11 +49,19 @@ ROOMS = (
 # Rooms whose inside is their own: others import the module that is the room's name.
 FACES = ("backends.onednn", "backends.numpy")
 
-# What tools and commands import besides the public names of `onednn_py`: which module, by whom,
-# and why.
+# Rooms that import a framework, which most users do not have: nothing else imports these rooms, but
+# for functions of the tools, while they run.
+FRAMEWORKS = ("torch", "jax", "scipy", "dask")
+
+# What the rooms of frameworks, tools and commands import besides the public names of `onednn_py`:
+# which module, by whom, and why.
 NOT_PUBLIC = {
-    "config": ({"cli", "tools.demo"}, "options accept the names and numbers that settings accept"),
+    "config": (
+        {"cli", "tools.demo", "torch"},
+        "options accept the names and numbers that settings accept; the type of effort",
+    ),
     "api.types": ({"tools.demo"}, "types of keywords that are passed on"),
+    "system.forks": ({"torch"}, "forked data loaders meet locks of the room's own"),
     "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
     "problem.dtypes": ({"tools", "cli"}, "tolerances and arrays by benchdnn's names of types"),
     "problem.operations": (
@@ -125,6 +133,11 @@ TESTED_BY = {
     "problem.recipe": "api/test_semantics.py",
     "problem.shapes": "api/test_semantics.py",
     "problem.solvers": "api/test_semantics.py",
+    "torch.preference": "torch/test_kernels.py",
+    "torch.registration": "torch/test_kernels.py",
+    "torch.signature": "torch/test_kernels.py",
+    "torch.statistics": "torch/test_kernels.py",
+    "torch.tensors": "torch/test_kernels.py",
 }
 
 
@@ -145,19 +158,21 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+def imports(tree: ast.AST, *, in_functions: bool = True) -> Iterator[ast.Import | ast.ImportFrom]:
     """Import statements, but for those of types alone and of names that a module has lazily."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef) and not in_functions:
+            continue
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        yield from imports(node)
+        yield from imports(node, in_functions=in_functions)
 
 
-def imported(module: str, path: Path) -> set[str]:
+def imported(module: str, path: Path, *, in_functions: bool = True) -> set[str]:
     """Modules of the package that a module imports, by their dotted names inside it."""
     package = ["onednn_py", *module.split(".")]
     if path.name != "__init__.py":
@@ -165,7 +180,8 @@ def imported(module: str, path: Path) -> set[str]:
     elif module == "__init__":
         package = ["onednn_py"]
     targets = set()
-    for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in imports(tree, in_functions=in_functions):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             name = [*base, *(node.module.split(".") if node.module else [])]
@@ -175,7 +191,8 @@ def imported(module: str, path: Path) -> set[str]:
                 whole = ".".join([*name[1:], alias.name])
                 targets.add(whole if whole in MODULES else ".".join(name[1:]) or "__init__")
         else:
-            targets |= {"__init__" for alias in node.names if alias.name == "onednn_py"}
+            names = [alias.name.split(".") for alias in node.names]
+            targets |= {".".join(n[1:]) or "__init__" for n in names if n[0] == "onednn_py"}
     return targets
 
 
@@ -223,14 +240,17 @@ def test_backends_do_not_know_each_other(one: str, other: str) -> None:
             assert not {t for t in targets if t == other or t.startswith(f"{other}.")}, module
 
 
-def test_tools_use_public_names() -> None:
+def test_frameworks_and_tools_use_public_names() -> None:
     public = {"__init__", "errors", "wisdom", "tools", "cli"}
     used = set()
     for module, targets in EDGES.items():
-        if not module.startswith(("tools", "cli")):
+        top = module.split(".")[0]
+        if top not in (*FRAMEWORKS, "tools", "cli"):
             continue
         for target in targets:
-            if target.split(".")[0] in public:
+            if target.split(".")[0] in {top, *public}:
+                continue
+            if target in FRAMEWORKS and top == "tools":
                 continue
             users, _ = NOT_PUBLIC.get(target, (set(), ""))
             allowed = {user for user in users if module == user or module.startswith(f"{user}.")}
@@ -238,6 +258,19 @@ def test_tools_use_public_names() -> None:
             used |= {(target, user) for user in allowed}
     unused = {(target, user) for target, (users, _) in NOT_PUBLIC.items() for user in users} - used
     assert not unused, "exceptions that nobody needs"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_rooms_of_frameworks_are_imported_by_nothing_else(framework: str) -> None:
+    for module, path in MODULES.items():
+        if module == framework or module.startswith(f"{framework}."):
+            continue
+        used = {t for t in EDGES[module] if t == framework or t.startswith(f"{framework}.")}
+        if module.startswith("tools.") and framework not in imported(
+            module, path, in_functions=False
+        ):
+            used -= {framework}
+        assert not used, f"{module} imports {used}"
 
 
 def test_cffi_is_imported_by_the_binding_alone() -> None:

@@ -1,0 +1,175 @@
+"""What a call of PyTorch's convolution operations means, from its tensors' shapes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+__all__ = ["DTYPES", "Geometry", "memory_format", "refusal"]
+
+# The data types that run here.
+DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
+
+
+class Geometry(NamedTuple):
+    """The attributes of a call, as `aten::convolution` takes them.
+
+    Lists have one entry per spatial axis, or one for all.
+    """
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    output_padding: tuple[int, ...]
+    groups: int
+
+    def expanded(self, rank: int) -> Geometry:
+        """Return the geometry with an entry per spatial axis in each list."""
+
+        def full(numbers: tuple[int, ...]) -> tuple[int, ...]:
+            return numbers * rank if len(numbers) == 1 else numbers
+
+        return self._replace(
+            stride=full(self.stride),
+            padding=full(self.padding),
+            dilation=full(self.dilation),
+            output_padding=full(self.output_padding),
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes as the functions of `onednn_py` take them."""
+        attributes: dict[str, Any] = {
+            "strides": self.stride,
+            "pads_begin": self.padding,
+            "pads_end": self.padding,
+            "dilations": self.dilation,
+            "groups": self.groups,
+            "weights_format": "IOX" if self.transposed else "OIX",
+        }
+        if self.transposed:
+            attributes["output_padding"] = self.output_padding
+        return attributes
+
+
+def output_shape(
+    geometry: Geometry, src: Sequence[int], weights: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return the shape of dst, None where the shapes do not fit.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        With an entry per spatial axis.
+    src : sequence of int
+        (N, I, *spatial)
+    weights : sequence of int
+        (O, I / groups, *kernel), transposed (I, O / groups, *kernel).
+    """
+    groups = geometry.groups
+    if geometry.transposed:
+        if src[1] != weights[0] or groups < 1 or weights[0] % groups:
+            return None
+        channels = weights[1] * groups
+    else:
+        if groups < 1 or src[1] != weights[1] * groups or weights[0] % groups:
+            return None
+        channels = weights[0]
+    sizes = []
+    for size, kernel, stride, pad, dilation, extra in zip(
+        src[2:],
+        weights[2:],
+        geometry.stride,
+        geometry.padding,
+        geometry.dilation,
+        geometry.output_padding,
+        strict=True,
+    ):
+        reach = dilation * (kernel - 1)
+        if geometry.transposed:
+            sizes.append((size - 1) * stride - 2 * pad + reach + extra + 1)
+        else:
+            sizes.append((size + 2 * pad - reach - 1) // stride + 1)
+    return (src[0], channels, *sizes)
+
+
+def refusal(
+    geometry: Geometry,
+    src: torch.Tensor,
+    weights: torch.Tensor,
+    others: Sequence[torch.Tensor],
+) -> str:
+    """Return why a call is left to PyTorch whatever its speed, empty where it is not.
+
+    What is wrong is left to PyTorch, too, which has its own words for it.
+    """
+    tensors = (src, weights, *others)
+    if not all(tensor.layout is torch.strided for tensor in tensors):
+        return "a tensor is not strided"
+    if not all(type(tensor) in _PLAIN for tensor in tensors):
+        return "a tensor is of a subclass"
+    dtype = src.dtype
+    if any(tensor.dtype != dtype for tensor in tensors):
+        return "data types differ"
+    if dtype not in DTYPES:
+        return f"data type {str(dtype).removeprefix('torch.')}"
+    rank = src.dim() - 2
+    if rank not in (1, 2, 3) or weights.dim() != rank + 2:
+        return "number of axes"
+    lists = (geometry.stride, geometry.padding, geometry.dilation, geometry.output_padding)
+    if any(len(numbers) not in (1, rank) for numbers in lists):
+        return "not valid"
+    geometry = geometry.expanded(rank)
+    if (
+        min(geometry.stride) < 1
+        or min(geometry.dilation) < 1
+        or min(geometry.padding) < 0
+        or min(geometry.output_padding) < 0
+    ):
+        return "not valid"
+    if not all(tensor.numel() for tensor in (src, weights)):
+        return "empty"
+    shape = output_shape(geometry, src.shape, weights.shape)
+    if shape is None or min(shape[2:]) < 1:
+        return "not valid"
+    if geometry.transposed and any(
+        extra >= max(stride, dilation)
+        for extra, stride, dilation in zip(
+            geometry.output_padding, geometry.stride, geometry.dilation, strict=True
+        )
+    ):
+        return "not valid"
+    if not geometry.transposed and any(geometry.output_padding):
+        return "not valid"
+    return ""
+
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+
+
+def memory_format(
+    geometry: Geometry, src: torch.Tensor, weights: torch.Tensor, bias_size: int | None
+) -> bool:
+    """Return whether PyTorch's kernels give results with channels last.
+
+    PyTorch's own functions decide, which its fake kernels ask as well, so that compiled code
+    meets the strides that it expects.
+    """
+    backend = torch._C._select_conv_backend(
+        src,
+        weights,
+        None,
+        list(geometry.stride),
+        list(geometry.padding),
+        list(geometry.dilation),
+        geometry.transposed,
+        list(geometry.output_padding),
+        geometry.groups,
+        None if bias_size is None else [bias_size],
+    )
+    if src.dim() == 3:
+        src, weights = src.contiguous().unsqueeze(2), weights.unsqueeze(2)
+    found = torch._C._conv_determine_backend_memory_format(src, weights, backend)
+    return found in (torch.channels_last, torch.channels_last_3d)
