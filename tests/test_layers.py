@@ -78,13 +78,21 @@ NOT_PUBLIC = {
     ),
     "problem.geometry": ({"tools.benchdnn"}, "benchdnn's descriptors leave sizes out"),
     "problem.attributes": ({"tools.graph_files"}, "a graph file's shapes fail with the same words"),
-    "problem.arrays": ({"tools.graph_files"}, "a graph file gives strides, which arrays must have"),
+    "problem.arrays": (
+        {"tools.graph_files", "torch"},
+        "a graph file gives strides, which arrays must have; tensors are bound by their strides",
+    ),
+    "problem.formats": ({"torch"}, "tensors are bound by their strides"),
+    "system.memory_pool": ({"torch"}, "results of a memory format of PyTorch's choice"),
     "problem.call_spec": (
-        {"tools.graph_files"},
-        "a file's operation is checked before it has data",
+        {"tools.graph_files", "torch"},
+        "a file's operation is checked before it has data; a signature is bound once",
     ),
     "api.run_op": ({"tools.graph_files"}, "a file's operation is bound before it has data"),
-    "dispatch.bound_call": ({"tools.graph_files"}, "the report names the plan of strided tensors"),
+    "dispatch.bound_call": (
+        {"tools.graph_files", "torch"},
+        "the report names the plan of strided tensors; tensors are known by their addresses",
+    ),
     "backends.base": ({"tools.graph_files"}, "the type of that plan"),
     "backends": ({"cli.tune"}, "measuring without a call"),
     "backends.onednn": (
@@ -133,6 +141,7 @@ TESTED_BY = {
     "problem.recipe": "api/test_semantics.py",
     "problem.shapes": "api/test_semantics.py",
     "problem.solvers": "api/test_semantics.py",
+    "torch.bound_tensors": "torch/test_kernels.py",
     "torch.preference": "torch/test_kernels.py",
     "torch.registration": "torch/test_kernels.py",
     "torch.signature": "torch/test_kernels.py",

@@ -49,12 +49,16 @@ class AddressRunner:
         overlap no other operand.
     run_again : callable
         Does what `run` does if that was done with the same addresses before, else returns False.
+    pointer : callable
+        Takes the address of one tensor, which its caller keeps alive, and returns it as `run` takes
+        it: for tensors that are no arrays.
     """
 
     operands: tuple[str, ...]
     pointers: Callable[[Sequence[Array]], list[Any]]
     run: Callable[[list[Any]], None]
     run_again: Callable[[list[Any]], bool]
+    pointer: Callable[[int], Any]
 
 
 class Plan(ABC):
@@ -161,6 +165,9 @@ class PlanSequence(Plan):
         self._sub_problems, self.plans = sub_problems, tuple(plans)
         self.backend = " and ".join(dict.fromkeys(plan.backend for plan in plans))
         self.implementation = " and ".join(dict.fromkeys(plan.implementation for plan in plans))
+        runners = [plan.address_runner for plan in plans if plan.address_runner is not None]
+        if len(runners) == len(plans):
+            self.address_runner = _joined(sub_problems, runners)
 
     @property
     def nbytes(self) -> int:
@@ -172,6 +179,30 @@ class PlanSequence(Plan):
     def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
         for sub_problem, plan in zip(self._sub_problems, self.plans, strict=True):
             plan.execute(sub_problem.tensors(tensors))
+
+
+def _joined(
+    sub_problems: tuple[SubProblem, ...], runners: Sequence[AddressRunner]
+) -> AddressRunner:
+    """Return a runner of the call's tensors that has each plan's runner take its own."""
+    names = [
+        [dict(sub_problem.names).get(role, role) for role in runner.operands]
+        for sub_problem, runner in zip(sub_problems, runners, strict=True)
+    ]
+    operands = tuple(dict.fromkeys(name for own in names for name in own))
+    parts = [
+        (runner.run, [operands.index(name) for name in own])
+        for runner, own in zip(runners, names, strict=True)
+    ]
+
+    def run(pointers: list[Any]) -> None:
+        for run_part, indices in parts:
+            run_part([pointers[index] for index in indices])
+
+    def run_again(pointers: list[Any]) -> bool:
+        return False
+
+    return AddressRunner(operands, runners[0].pointers, run, run_again, runners[0].pointer)
 
 
 def sequence(sub_problems: tuple[SubProblem, ...], plans: Sequence[Plan]) -> Plan:

@@ -1,33 +1,38 @@
-"""The kernels: PyTorch's convolution and its gradients, computed by `onednn_py`."""
+"""The kernels: PyTorch's convolution and its gradients, computed here or left to PyTorch."""
 
 from __future__ import annotations
 
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
-import onednn_py
 from onednn_py.config import Effort
-from onednn_py.system.forks import in_forked_child
 
+from .bound_tensors import BoundTensors
 from .preference import reason_to_leave
-from .signature import Geometry, memory_format, refusal
+from .signature import Geometry, is_channels_last, output_shape, refusal
 from .statistics import count_left, count_taken
-from .tensors import Array, array_of, channels_first, channels_last, tensor_of
 
 __all__ = ["Kernels"]
 
 # Decisions that are kept, one for each signature of a call.
-MOST_DECISIONS = 4096
+MOST_DECISIONS = 1024
 
 # Where this environment variable is set, an error of a kernel is raised instead of counted.
 RAISE = "ONEDNN_PY_TORCH_RAISE"
+
+CONVOLUTION, BACKWARD = "convolution", "convolution_backward"
+
+_mkldnn_enabled = torch._C._get_mkldnn_enabled
+_mkldnn_deterministic = torch._C._get_mkldnn_deterministic
+_float32_precision = torch._C._get_fp32_precision_getter
+_num_threads = torch.get_num_threads
+
+FLOAT64 = torch.float64
 
 
 class _Decision(NamedTuple):
@@ -37,176 +42,143 @@ class _Decision(NamedTuple):
     ----------
     reason : str
         Why they are left to PyTorch, empty where they run here.
-    attributes : dict
-        As the functions of `onednn_py` take them.
-    is_channels_last : bool
-        Of the results.
-    transposed : bool
+    run : callable or None
+        Takes the tensors; None where they are left.
     """
 
     reason: str
-    attributes: dict[str, Any] = {}  # noqa: RUF012
-    is_channels_last: bool = False
-    transposed: bool = False
+    run: BoundTensors | None = None
 
 
 class Kernels:
-    """Both kernels and what they remember, from `enable` to `disable`.
+    """Both kernels and what they remember.
 
-    Parameters
+    Attributes
     ----------
     originals : dict
         PyTorch's own kernels by the operation's name.
-    effort : str, optional
+    is_enabled : bool
+        Where it is not, calls pass on to PyTorch: those of threads that were on their way here when
+        the kernels were taken back, and of other libraries that kept the kernels.
     """
 
-    def __init__(self, originals: dict[str, Any], effort: Effort | None) -> None:
-        self._originals = originals
-        self._effort = effort
+    def __init__(self) -> None:
+        self.originals: dict[str, Any] = {}
+        self.is_enabled = False
+        self._effort: Effort | None = None
         self._decisions: dict[Any, _Decision] = {}
-        self._lock = threading.Lock()
-        _alive.append(self)
+        self._lock = threading.RLock()
 
-    def convolution(
-        self,
-        keyset: Any,
-        src: torch.Tensor,
-        weights: torch.Tensor,
-        bias: torch.Tensor | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[int],
-        groups: int,
-    ) -> torch.Tensor:
-        """Compute `aten::convolution`."""
+    def convolution(self, keyset: Any, *arguments: Any) -> Any:
+        """Compute ``aten::convolution``.
 
-        def original() -> Any:
-            return self._originals["convolution"].call_boxed(
-                keyset,
-                src,
-                weights,
-                bias,
-                stride,
-                padding,
-                dilation,
-                transposed,
-                output_padding,
-                groups,
-            )
+        Parameters
+        ----------
+        keyset : torch.DispatchKeySet
+        *arguments
+            src, weights, bias, stride, padding, dilation, transposed, output_padding and groups, as
+            PyTorch's operation takes them.
+        """
+        if self.is_enabled:
+            try:
+                src, weights, bias, *numbers = arguments
+                tensors = (src, weights) if bias is None else (src, weights, bias)
+                decision = self._decide(CONVOLUTION, tensors, numbers, None, None)
+                if decision.run is not None:
+                    result = decision.run(tensors)
+                    count_taken(CONVOLUTION)
+                    return result
+                reason = decision.reason
+            except Exception as error:
+                reason = _failed(error)
+            count_left(CONVOLUTION, reason)
+        return self.originals[CONVOLUTION].call_boxed(keyset, *arguments)
 
-        geometry = Geometry(
-            tuple(stride),
-            tuple(padding),
-            tuple(dilation),
-            transposed,
-            tuple(output_padding),
-            groups,
-        )
-        others = () if bias is None else (bias,)
-        decision = self._decide("convolution", geometry, src, weights, others, None)
+    def convolution_backward(self, keyset: Any, *arguments: Any) -> Any:
+        """Compute ``aten::convolution_backward``.
 
-        def run() -> torch.Tensor:
-            function = _FORWARD[transposed]
-            arrays = [array_of(tensor) for tensor in (src, weights, *others)]
-            if not decision.is_channels_last:
-                return tensor_of(function(*arrays, data_format="NCX", **decision.attributes))
-            arrays[0] = channels_last(arrays[0])
-            result = function(*arrays, data_format="NXC", **decision.attributes)
-            return _moved(tensor_of(result))
+        Parameters
+        ----------
+        keyset : torch.DispatchKeySet
+        *arguments
+            diff_dst, src, weights, the bias's shape or None, stride, padding, dilation, transposed,
+            output_padding, groups, and the mask of the gradients of src, weights and bias, as
+            PyTorch's operation takes them.
+        """
+        if self.is_enabled:
+            try:
+                diff_dst, src, weights, bias_shape, *numbers, mask = arguments
+                tensors = src, weights, diff_dst
+                decision = self._decide(BACKWARD, tensors, numbers, bias_shape, mask)
+                if decision.run is not None:
+                    result = decision.run(tensors)
+                    count_taken(BACKWARD)
+                    return result
+                reason = decision.reason
+            except Exception as error:
+                reason = _failed(error)
+            count_left(BACKWARD, reason)
+        return self.originals[BACKWARD].call_boxed(keyset, *arguments)
 
-        result: torch.Tensor = self._run("convolution", decision, run, original)
-        return result
+    def use_effort(self, effort: Effort | None) -> None:
+        """Plan calls with an effort from now on; None is the setting in force at each call."""
+        if effort != self._effort:
+            with self._lock:
+                self._effort = effort
+                self._decisions.clear()
 
-    def convolution_backward(
-        self,
-        keyset: Any,
-        diff_dst: torch.Tensor,
-        src: torch.Tensor,
-        weights: torch.Tensor,
-        bias_sizes: Sequence[int] | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        transposed: bool,
-        output_padding: Sequence[int],
-        groups: int,
-        output_mask: Sequence[bool],
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-        """Compute `aten::convolution_backward`."""
-
-        def original() -> Any:
-            return self._originals["convolution_backward"].call_boxed(
-                keyset,
-                diff_dst,
-                src,
-                weights,
-                bias_sizes,
-                stride,
-                padding,
-                dilation,
-                transposed,
-                output_padding,
-                groups,
-                output_mask,
-            )
-
-        geometry = Geometry(
-            tuple(stride),
-            tuple(padding),
-            tuple(dilation),
-            transposed,
-            tuple(output_padding),
-            groups,
-        )
-        mask = tuple(output_mask)
-        decision = self._decide("convolution_backward", geometry, src, weights, (diff_dst,), mask)
-        wrt = _WRT[mask]
-
-        def run() -> tuple[torch.Tensor | None, ...]:
-            function = _BACKWARD[transposed]
-            arrays = [array_of(tensor) for tensor in (src, weights, diff_dst)]
-            data_format, out = "NCX", None
-            if decision.is_channels_last:
-                data_format = "NXC"
-                if mask[1]:
-                    out = (None, _empty_channels_last(arrays[1]), None)
-                arrays[0], arrays[2] = channels_last(arrays[0]), channels_last(arrays[2])
-            found = function(
-                *arrays, wrt=wrt, data_format=data_format, out=out, **decision.attributes
-            )
-            diff_src, diff_weights, diff_bias = (
-                None if array is None else tensor_of(array) for array in found
-            )
-            if decision.is_channels_last and diff_src is not None:
-                diff_src = _moved(diff_src)
-            return diff_src, diff_weights, diff_bias
-
-        gradients: tuple[Any, Any, Any] = self._run("convolution_backward", decision, run, original)
-        return gradients
+    def renew_lock(self) -> None:
+        """Make a new lock in a forked child, whose parent may have held it."""
+        self._lock = threading.RLock()
 
     def _decide(
         self,
         name: str,
-        geometry: Geometry,
-        src: torch.Tensor,
-        weights: torch.Tensor,
-        others: Sequence[torch.Tensor],
-        mask: tuple[bool, ...] | None,
+        tensors: tuple[torch.Tensor, ...],
+        numbers: Sequence[Any],
+        bias_shape: Sequence[int] | None,
+        mask: Sequence[bool] | None,
     ) -> _Decision:
-        """Return how calls of this signature run."""
-        enabled = torch._C._get_mkldnn_enabled()
-        key = (
-            name,
-            geometry,
-            mask,
-            enabled,
-            *((type(t), t.dtype, t.shape, t.stride(), t.layout) for t in (src, weights, *others)),
+        """Return how calls of this signature run, under PyTorch's settings of this moment.
+
+        Parameters
+        ----------
+        name : str
+        tensors : tuple of Tensor
+            src and weights; then the bias if there is one, or diff_dst for the gradients.
+        numbers : sequence
+            stride, padding, dilation, transposed, output_padding and groups.
+        bias_shape : sequence of int or None
+            Of the gradients, the bias's shape.
+        mask : sequence of bool or None
+            Of the gradients, which ones are asked for.
+        """
+        dtype = tensors[0].dtype
+        if dtype is FLOAT64:  # at once, since the key takes longer
+            return _FLOAT64
+        if not _mkldnn_enabled():
+            return _DISABLED
+        if _mkldnn_deterministic():
+            return _DETERMINISTIC
+        if dtype is torch.float32 and _float32_precision("mkldnn", "conv") not in _EXACT:
+            return _REDUCED
+        stride, padding, dilation, transposed, output_padding, groups = numbers
+        key: tuple[Any, ...] = (
+            *[(type(t), t.dtype, t.shape, t.stride()) for t in tensors],
+            tuple(stride),
+            tuple(padding),
+            tuple(dilation),
+            transposed,
+            tuple(output_padding),
+            groups,
+            _num_threads(),
         )
+        if mask is not None:
+            key += (bias_shape and tuple(bias_shape), *mask)
         decision = self._decisions.get(key)
         if decision is None:
-            decision = self._decision(name, geometry, src, weights, others, mask, enabled)
+            geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
+            decision = self._decision(name, geometry, tensors, bias_shape, mask)
             with self._lock:
                 while len(self._decisions) >= MOST_DECISIONS:
                     del self._decisions[next(iter(self._decisions))]
@@ -217,110 +189,52 @@ class Kernels:
         self,
         name: str,
         geometry: Geometry,
-        src: torch.Tensor,
-        weights: torch.Tensor,
-        others: Sequence[torch.Tensor],
-        mask: tuple[bool, ...] | None,
-        enabled: bool,
+        tensors: tuple[torch.Tensor, ...],
+        bias_shape: Sequence[int] | None,
+        mask: Sequence[bool] | None,
     ) -> _Decision:
-        if not enabled:
-            return _Decision("torch.backends.mkldnn is disabled")
-        reason = refusal(geometry, src, weights, others)
+        """Return how calls of a signature run that was not met before."""
+        reason = refusal(geometry, tensors, bias_shape, mask)
         if reason:
             return _Decision(reason)
-        if mask is not None and not any(mask):
-            return _Decision("nothing is asked for")
+        src, weights = tensors[:2]
         geometry = geometry.expanded(src.dim() - 2)
-        reason = reason_to_leave(name, geometry, src, weights)
+        dst_shape = output_shape(geometry, src.shape, weights.shape)
+        assert dst_shape is not None, "refusal compares it"
+        is_last = is_channels_last(geometry, tensors if mask is None else tensors[:2], bias_shape)
+        reason = reason_to_leave(name, geometry, src, weights, dst_shape, is_last, mask)
         if reason:
             return _Decision(reason)
-        bias_size = None
-        if mask is None and others:
-            bias_size = others[0].shape[0]
-        elif mask is not None and mask[2]:
-            bias_size = others[0].shape[1]
-        is_channels_last = memory_format(geometry, src, weights, bias_size)
-        attributes = {**geometry.attributes(), "backend": "onednn"}
-        return _Decision("", attributes, is_channels_last, geometry.transposed)
-
-    def _run(
-        self,
-        name: str,
-        decision: _Decision,
-        run: Callable[[], Any],
-        original: Callable[[], Any],
-    ) -> Any:
-        if decision.reason:
-            count_left(name, decision.reason)
-            return original()
-        try:
-            with self._with_effort():
-                result = run()
-        except Exception as error:
-            if os.environ.get(RAISE):
-                raise
-            _warn(error)
-            count_left(name, "an error of onednn_py")
-            return original()
-        count_taken(name)
-        return result
-
-    def _with_effort(self) -> AbstractContextManager[Any]:
-        if self._effort is None:
-            return nullcontext()
-        return onednn_py.use_effort(self._effort)
-
-    def renew_lock(self) -> None:
-        self._lock = threading.Lock()
+        names = ("src", "weights", "bias" if mask is None else "diff_dst")
+        named = dict(zip(names, tensors, strict=False))
+        run = BoundTensors(geometry, named, mask, dst_shape, is_last, self._effort)
+        if not run.is_implemented():
+            return _Decision("not implemented by oneDNN")
+        return _Decision("", run)
 
 
-# The functions by whether the convolution is transposed.
-_FORWARD: dict[bool, Any] = {False: onednn_py.convolution, True: onednn_py.conv_transpose}
-_BACKWARD: dict[bool, Any] = {
-    False: onednn_py.convolution_backward,
-    True: onednn_py.conv_transpose_backward,
-}
+# What `torch.backends.mkldnn.conv.fp32_precision` is where float32 is computed in float32.
+_EXACT = frozenset(("none", "ieee"))
 
-# What `wrt` is for each mask of gradients.
-_WRT: dict[tuple[bool, ...], tuple[str, ...]] = {
-    (data, weights, bias): tuple(
-        name
-        for name, wanted in zip(("src", "weights", "bias"), (data, weights, bias), strict=True)
-        if wanted
-    )
-    for data in (False, True)
-    for weights in (False, True)
-    for bias in (False, True)
-}
+_FLOAT64 = _Decision("data type float64")
+_DISABLED = _Decision("torch.backends.mkldnn is disabled")
+_DETERMINISTIC = _Decision("torch.backends.mkldnn.deterministic is set")
+_REDUCED = _Decision("torch.backends.mkldnn.conv.fp32_precision is reduced")
 
-_alive: list[Kernels] = []
 _warned = False
 
 
-def _moved(result: torch.Tensor) -> torch.Tensor:
-    """Return (N, *spatial, C) as (N, C, *spatial), with the strides of channels last."""
-    return result.permute(0, result.dim() - 1, *range(1, result.dim() - 1))
-
-
-def _empty_channels_last(weights: Array) -> Array:
-    """Return an array of the weights' shape whose second axis is the innermost in memory."""
-    first, second, *kernel = weights.shape
-    return channels_first(np.empty((first, *kernel, second), weights.dtype))
-
-
-def _warn(error: Exception) -> None:
+def _failed(error: Exception) -> str:
+    """Return the reason that an error of ours is counted under, after a warning, the first time."""
     global _warned
+    if os.environ.get(RAISE):
+        raise error
     if not _warned:
         _warned = True
         warnings.warn(
             "onednn_py.torch left a convolution to PyTorch after an error of its own: "
             f"{error!r:.400}",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-
-
-@in_forked_child
-def _reset() -> None:
-    for kernels in _alive:
-        kernels.renew_lock()
+    return "an error of onednn_py"

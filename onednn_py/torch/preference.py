@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from .signature import Geometry
@@ -9,6 +11,14 @@ from .signature import Geometry
 __all__ = ["reason_to_leave"]
 
 
-def reason_to_leave(name: str, geometry: Geometry, src: torch.Tensor, weights: torch.Tensor) -> str:
+def reason_to_leave(
+    name: str,
+    geometry: Geometry,
+    src: torch.Tensor,
+    weights: torch.Tensor,
+    dst_shape: Sequence[int],
+    is_channels_last: bool,
+    mask: Sequence[bool] | None,
+) -> str:
     """Return why PyTorch's kernel is preferred, empty where ours is."""
     return ""

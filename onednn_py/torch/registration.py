@@ -3,32 +3,66 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from onednn_py import info
 from onednn_py.config import Effort, effort_setting
 from onednn_py.errors import LibraryNotFoundError
+from onednn_py.system.forks import in_forked_child
 
-from .kernels import Kernels
+from .kernels import BACKWARD, CONVOLUTION, Kernels
 
 __all__ = ["disable", "enable", "enabled"]
 
-_lock = threading.RLock()
-_library: Any = None
-_how: tuple[bool, Effort | None] | None = None
 
-OPERATIONS = ("convolution", "convolution_backward")
+class _Settings(NamedTuple):
+    """What `enable` was called with."""
+
+    forward: bool
+    effort: Effort | None
+
+
+class _Wish:
+    """What the process's own calls ask for, or a ``with`` block."""
+
+    def __init__(self, settings: _Settings | None) -> None:
+        self.settings = settings
+
+
+_lock = threading.RLock()
+_kernels = Kernels()
+
+# The process's own wish, and those of the blocks that are entered; the last is in force. Blocks of
+# several threads may end in any order.
+_wishes = [_Wish(None)]
+
+# The settings in force.
+_settings: _Settings | None = None
+
+# The registration of each operation, and the kernel as PyTorch holds it.
+_registered: dict[str, tuple[Any, Any]] = {}
+
+# Kernels that were taken back. A thread that waits for the interpreter's lock on its way into a
+# kernel holds no reference to it, and would find its memory freed.
+_retired: deque[Any] = deque(maxlen=4096)
 
 
 def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     """Run PyTorch's convolutions on the CPU, and their gradients, by `onednn_py`.
 
-    All threads of the process, eager and compiled code alike. Called again, it replaces the
-    settings of the call before.
+    It concerns all threads of the process, and eager and compiled code alike. Models, tensors and
+    results stay PyTorch's, with the strides that its own kernels give. Called again, it replaces
+    the settings of the call before. A forked child is enabled as its parent was.
+
+    float32, bfloat16 and float16 are computed here, and what PyTorch does faster is left to it, as
+    are float64, empty tensors, subclasses of tensors, and arguments that are not valid:
+    `statistics` tells. Settings of PyTorch are honoured: its number of threads, and
+    ``torch.backends.mkldnn.flags(enabled=False)``, which leaves everything to it.
 
     Parameters
     ----------
@@ -44,63 +78,142 @@ def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     LibraryNotFoundError
         If no oneDNN library can be used: on NumPy, PyTorch would be slower than before.
     RuntimeError
-        If something else has registered CPU kernels for these operations.
+        If another library has registered CPU kernels for these operations. Nothing is changed then.
+
+    Notes
+    -----
+    Results lie on memory that is used again when the last tensor on it is gone, up to
+    `onednn_py.set_cache_limit`. Their storages cannot be resized.
+
+    An error inside a kernel is counted in `statistics` and warned of once, and PyTorch computes the
+    call. With the environment variable ``ONEDNN_PY_TORCH_RAISE`` it is raised.
+
+    Examples
+    --------
+    >>> import torch, onednn_py.torch
+    >>> onednn_py.torch.enable()
+    >>> dst = torch.nn.Conv2d(32, 64, 3)(torch.ones(8, 32, 28, 28))
+    >>> onednn_py.torch.disable()
     """
-    global _library, _how
-    if effort is not None:
-        effort_setting.current(effort)
+    settings = _checked(forward, effort)
     with _lock:
-        if _how == (forward, effort):
-            return
-        facts = info()
-        if facts["library"] is None:
-            raise LibraryNotFoundError(facts["error"] or "no oneDNN library can be used")
-        disable()
-        names = OPERATIONS if forward else OPERATIONS[1:]
-        for name in names:
-            if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
-                raise RuntimeError(
-                    f"onednn_py.torch.enable: another library has registered a CPU kernel for "
-                    f"aten::{name}; disable it first"
-                )
-        originals = {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in names}
-        kernels = Kernels(originals, effort)
-        library = torch.library.Library("aten", "IMPL")
-        try:
-            for name in names:
-                library.impl(name, getattr(kernels, name), "CPU", with_keyset=True)
-        except BaseException:
-            library._destroy()
-            raise
-        _library, _how = library, (forward, effort)
+        _apply(settings)
+        _wishes[-1].settings = settings
 
 
 def disable() -> None:
-    """Put PyTorch's own kernels back; does nothing where they are in place."""
-    global _library, _how
+    """Put PyTorch's own kernels back; does nothing where they are in place.
+
+    Calls of other threads that are running go on to their end.
+    """
     with _lock:
-        if _library is not None:
-            _library._destroy()
-            _library = _how = None
+        _apply(None)
+        _wishes[-1].settings = None
 
 
 @contextmanager
 def enabled(*, forward: bool = True, effort: Effort | None = None) -> Iterator[None]:
-    """Enable inside a ``with`` block, and restore what was before; the parameters are `enable`'s.
+    """Enable inside a ``with`` block, and restore what was before.
+
+    The setting is the whole process's: other threads are enabled, too.
+
+    Parameters
+    ----------
+    forward : bool
+        As for `enable`.
+    effort : {"heuristic", "measure"}, optional
+        As for `enable`.
+
+    Raises
+    ------
+    AttributeValueError, LibraryNotFoundError, RuntimeError
+        As `enable` does.
 
     Examples
     --------
-    >>> with onednn_py.torch.enabled():                                   # doctest: +SKIP
-    ...     loss(model(images)).backward()
+    >>> import torch, onednn_py.torch
+    >>> model = torch.nn.Conv2d(32, 64, 3)
+    >>> with onednn_py.torch.enabled():
+    ...     model(torch.ones(8, 32, 28, 28)).sum().backward()
     """
+    wish = _Wish(_checked(forward, effort))
     with _lock:
-        before = _how
-        enable(forward=forward, effort=effort)
+        _apply(wish.settings)
+        _wishes.append(wish)
     try:
         yield
     finally:
         with _lock:
-            if before is None:
-                disable()
-            else:
-                enable(forward=before[0], effort=before[1])
+            _wishes.remove(wish)
+            _apply(_wishes[-1].settings)
+
+
+def _checked(forward: bool, effort: Effort | None) -> _Settings:
+    if effort is not None:
+        effort_setting.current(effort)
+    return _Settings(bool(forward), effort)
+
+
+def _apply(settings: _Settings | None) -> None:
+    """Register and take back what differs from the settings in force.
+
+    If that fails, the settings in force stay.
+    """
+    global _settings
+    if settings == _settings:
+        return
+    names: tuple[str, ...] = ()
+    if settings is not None:
+        names = (CONVOLUTION, BACKWARD) if settings.forward else (BACKWARD,)
+        new = [name for name in names if name not in _registered]
+        _check(new)
+        _kernels.use_effort(settings.effort)
+        try:
+            for name in new:
+                _register(name)
+        except BaseException:
+            for name in new:
+                _take_back(name)
+            raise
+    for name in _registered.keys() - set(names):
+        _take_back(name)
+    _kernels.is_enabled = settings is not None
+    _settings = settings
+
+
+def _check(names: list[str]) -> None:
+    """Raise the error of what cannot be enabled."""
+    facts = info()
+    if facts["library"] is None:
+        raise LibraryNotFoundError(facts["error"] or "no oneDNN library can be used")
+    for name in names:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
+            raise RuntimeError(
+                f"onednn_py.torch.enable: another library has registered a CPU kernel for "
+                f"aten::{name}, which it would replace: disable that library first"
+            )
+
+
+def _register(name: str) -> None:
+    _kernels.originals[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        library.impl(name, getattr(_kernels, name), "CPU", with_keyset=True)
+        _registered[name] = library, torch.library.get_kernel(f"aten::{name}", "CPU")
+    except BaseException:
+        library._destroy()
+        raise
+
+
+def _take_back(name: str) -> None:
+    if name in _registered:
+        library, kernel = _registered.pop(name)
+        _retired.append(kernel)
+        library._destroy()
+
+
+@in_forked_child
+def _reset() -> None:
+    global _lock
+    _lock = threading.RLock()
+    _kernels.renew_lock()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["DTYPES", "Geometry", "memory_format", "refusal"]
+__all__ = ["DTYPES", "Geometry", "is_channels_last", "output_shape", "refusal"]
 
 # The data types that run here.
 DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
@@ -97,19 +97,29 @@ def output_shape(
 
 def refusal(
     geometry: Geometry,
-    src: torch.Tensor,
-    weights: torch.Tensor,
-    others: Sequence[torch.Tensor],
+    tensors: Sequence[torch.Tensor],
+    bias_shape: Sequence[int] | None,
+    mask: Sequence[bool] | None,
 ) -> str:
     """Return why a call is left to PyTorch whatever its speed, empty where it is not.
 
     What is wrong is left to PyTorch, too, which has its own words for it.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    tensors : sequence of Tensor
+        src and weights; then the bias if there is one, or diff_dst for the gradients.
+    bias_shape : sequence of int or None
+        Of the gradients, the bias's shape.
+    mask : sequence of bool or None
+        Of the gradients, which ones are asked for.
     """
-    tensors = (src, weights, *others)
-    if not all(tensor.layout is torch.strided for tensor in tensors):
-        return "a tensor is not strided"
     if not all(type(tensor) in _PLAIN for tensor in tensors):
         return "a tensor is of a subclass"
+    if not all(_has_own_elements(tensor) for tensor in tensors):
+        return "a tensor has no elements of its own in the CPU's memory"
+    src, weights, *others = tensors
     dtype = src.dtype
     if any(tensor.dtype != dtype for tensor in tensors):
         return "data types differ"
@@ -120,56 +130,86 @@ def refusal(
         return "number of axes"
     lists = (geometry.stride, geometry.padding, geometry.dilation, geometry.output_padding)
     if any(len(numbers) not in (1, rank) for numbers in lists):
-        return "not valid"
+        return NOT_VALID
     geometry = geometry.expanded(rank)
-    if (
-        min(geometry.stride) < 1
-        or min(geometry.dilation) < 1
-        or min(geometry.padding) < 0
-        or min(geometry.output_padding) < 0
-    ):
-        return "not valid"
-    if not all(tensor.numel() for tensor in (src, weights)):
+    if not src.numel() or not weights.numel():
         return "empty"
     shape = output_shape(geometry, src.shape, weights.shape)
-    if shape is None or min(shape[2:]) < 1:
-        return "not valid"
-    if geometry.transposed and any(
-        extra >= max(stride, dilation)
-        for extra, stride, dilation in zip(
-            geometry.output_padding, geometry.stride, geometry.dilation, strict=True
-        )
-    ):
-        return "not valid"
-    if not geometry.transposed and any(geometry.output_padding):
-        return "not valid"
+    if not _is_valid(geometry) or shape is None or min(shape[2:]) < 1:
+        return NOT_VALID
+    if mask is None:
+        return NOT_VALID if others and tuple(others[0].shape) != shape[1:2] else ""
+    if not any(mask):
+        return "no gradient is asked for"
+    if tuple(others[0].shape) != shape:
+        return NOT_VALID
+    if mask[2] and (bias_shape is None or tuple(bias_shape) != shape[1:2]):
+        return NOT_VALID
     return ""
 
+
+# Why PyTorch gets calls that it refuses with errors of its own.
+NOT_VALID = "not valid"
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
-def memory_format(
-    geometry: Geometry, src: torch.Tensor, weights: torch.Tensor, bias_size: int | None
+def _has_own_elements(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_neg()
+        and not tensor.is_conj()
+    )
+
+
+def _is_valid(geometry: Geometry) -> bool:
+    """Whether the numbers of a geometry, of an entry per axis, are in range."""
+    if min(*geometry.stride, *geometry.dilation) < 1:
+        return False
+    if min(*geometry.padding, *geometry.output_padding) < 0:
+        return False
+    if not geometry.transposed:
+        return not any(geometry.output_padding)
+    return all(
+        extra < max(stride, dilation)
+        for extra, stride, dilation in zip(
+            geometry.output_padding, geometry.stride, geometry.dilation, strict=True
+        )
+    )
+
+
+def is_channels_last(
+    geometry: Geometry, tensors: Sequence[torch.Tensor], bias_shape: Sequence[int] | None
 ) -> bool:
     """Return whether PyTorch's kernels give results with channels last.
 
     PyTorch's own functions decide, which its fake kernels ask as well, so that compiled code
     meets the strides that it expects.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        With an entry per spatial axis.
+    tensors : sequence of Tensor
+        src and weights, and the bias if there is one and gradients are not asked for.
+    bias_shape : sequence of int or None
+        Of the gradients, the bias's shape.
     """
+    src, weights, *bias = tensors
     backend = torch._C._select_conv_backend(
         src,
         weights,
-        None,
+        bias[0] if bias else None,
         list(geometry.stride),
         list(geometry.padding),
         list(geometry.dilation),
         geometry.transposed,
         list(geometry.output_padding),
         geometry.groups,
-        None if bias_size is None else [bias_size],
+        None if bias_shape is None else list(bias_shape),
     )
-    if src.dim() == 3:
+    if src.dim() == 3:  # PyTorch computes lines as planes of one row
         src, weights = src.contiguous().unsqueeze(2), weights.unsqueeze(2)
     found = torch._C._conv_determine_backend_memory_format(src, weights, backend)
     return found in (torch.channels_last, torch.channels_last_3d)

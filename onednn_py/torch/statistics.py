@@ -12,7 +12,8 @@ __all__ = ["Statistics", "count_left", "count_taken", "statistics"]
 
 _taken: Counter[str] = Counter()
 _left: Counter[tuple[str, str]] = Counter()
-_lock = threading.Lock()
+# Reentrant: a destructor may run a convolution while its thread counts another.
+_lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +76,4 @@ def statistics() -> Statistics:
 @in_forked_child
 def _reset() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()

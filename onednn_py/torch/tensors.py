@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -9,11 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = ["array_of", "channels_first", "channels_last", "tensor_of"]
+from onednn_py.system.memory_pool import pool
+
+__all__ = ["Array", "array_of", "channels_first", "channels_last", "result_maker"]
 
 Array = npt.NDArray[Any]
 
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_DTYPES = {
+    torch.float32: np.dtype(np.float32),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+}
 
 
 def array_of(tensor: torch.Tensor) -> Array:
@@ -25,17 +32,10 @@ def array_of(tensor: torch.Tensor) -> Array:
         tensor = tensor.detach()
     if tensor.dtype is torch.bfloat16:
         tensor = tensor.view(torch.int16)
-        array: Array = tensor.numpy().view(_BFLOAT16)
+        array: Array = tensor.numpy().view(_DTYPES[torch.bfloat16])
     else:
         array = tensor.numpy()
     return array
-
-
-def tensor_of(array: Array) -> torch.Tensor:
-    """Return an array's tensor, which shares its memory and keeps it alive."""
-    if array.dtype == _BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
 
 
 def channels_last(array: Array) -> Array:
@@ -46,3 +46,44 @@ def channels_last(array: Array) -> Array:
 def channels_first(array: Array) -> Array:
     """Return the view (N, C, *spatial) of an array of shape (N, *spatial, C)."""
     return array.transpose(0, array.ndim - 1, *range(1, array.ndim - 1))
+
+
+def result_maker(
+    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool
+) -> Callable[[], tuple[Array, torch.Tensor]]:
+    """Return a function that makes uninitialised results on memory of the pool.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        (N, C, *spatial), or that of weights; one axis for a bias.
+    dtype : torch.dtype
+    is_channels_last : bool
+        Whether the second axis is the innermost in memory.
+
+    Returns
+    -------
+    callable
+        Without arguments; it returns an array and a tensor on the same memory. The array has its
+        axes in the order of memory, the tensor has those of ``shape``. The memory goes back to the
+        pool when the last tensor on it is gone.
+    """
+    in_memory = tuple(shape)
+    axes: tuple[int, ...] | None = None
+    if is_channels_last:
+        in_memory = (shape[0], *shape[2:], shape[1])
+        axes = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    numpy_dtype = _DTYPES[dtype]
+    # PyTorch takes arrays of its own types alone.
+    make = pool.maker(in_memory, np.dtype(np.int16) if dtype is torch.bfloat16 else numpy_dtype)
+
+    def made() -> tuple[Array, torch.Tensor]:
+        array = make()
+        tensor = torch.from_numpy(array)
+        if dtype is torch.bfloat16:
+            tensor, array = tensor.view(dtype), array.view(numpy_dtype)
+        if axes is not None:
+            tensor = tensor.permute(axes)
+        return array, tensor
+
+    return made

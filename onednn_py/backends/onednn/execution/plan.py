@@ -91,7 +91,7 @@ class OneDNNPlan(Plan):
             # Bound methods, which a call finds without the class.
             program = self.program
             self.address_runner = AddressRunner(
-                self.operands, engine.pointers, program.run, program.run_again
+                self.operands, engine.pointers, program.run, program.run_again, engine.address
             )
 
     @property

@@ -1,0 +1,152 @@
+"""A call whose signature is known, run on the memory of PyTorch's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onednn_py.config import Effort
+from onednn_py.dispatch.bound_call import BoundCall, settings
+from onednn_py.problem.arrays import element_strides, readable
+from onednn_py.problem.call_spec import call_spec
+from onednn_py.problem.formats import dense_strides
+
+from .signature import Geometry
+from .tensors import Array, array_of, channels_first, channels_last, result_maker
+
+__all__ = ["BoundTensors"]
+
+# For the forward pass and for the gradients, the functions by whether they are transposed.
+_FORWARD = ("convolution", "conv_transpose")
+_BACKWARD = ("convolution_backward", "conv_transpose_backward")
+
+# The order of the gradients of `aten::convolution_backward`, and of `onednn_py.Gradients`.
+_WRT = ("src", "weights", "bias")
+
+
+class BoundTensors:
+    """A call of known shapes, strides and types, which takes tensors and gives tensors.
+
+    The functions of `onednn_py` would do the same, and look up arguments that are known here.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        With an entry per spatial axis.
+    named : mapping
+        Tensors by the function's names of them, in its order.
+    mask : sequence of bool, optional
+        Of the gradients of src, weights and bias, which ones are asked for; None for the forward
+        pass.
+    dst_shape : sequence of int
+    is_channels_last : bool
+        Of the results.
+    effort : {"heuristic", "measure"}, optional
+        Left out, the setting in force at each call.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        named: Mapping[str, torch.Tensor],
+        mask: Sequence[bool] | None,
+        dst_shape: Sequence[int],
+        is_channels_last: bool,
+        effort: Effort | None,
+    ) -> None:
+        self._effort = effort
+        self._is_last = is_channels_last
+        src, weights = named["src"], named["weights"]
+        arguments: dict[str, Any] = geometry.attributes()
+        arguments["data_format"] = "NXC" if is_channels_last else "NCX"
+        self._in_data_format = [is_channels_last and name in ("src", "diff_dst") for name in named]
+        shapes: dict[str, tuple[Sequence[int], bool]]
+        if mask is None:
+            name = _FORWARD[geometry.transposed]
+            shapes = {"dst": (dst_shape, is_channels_last)}
+        else:
+            name = _BACKWARD[geometry.transposed]
+            arguments["wrt"] = [one for one, asked in zip(_WRT, mask, strict=True) if asked]
+            shapes = {
+                "diff_src": (src.shape, is_channels_last),
+                "diff_weights": (weights.shape, is_channels_last),
+                "diff_bias": (dst_shape[1:2], False),
+            }
+            shapes = {
+                key: value
+                for (key, value), asked in zip(shapes.items(), mask, strict=True)
+                if asked
+            }
+        # For each gradient, its place among the results.
+        self._places = None
+        if mask is not None:
+            self._places = [
+                sum(mask[:index]) if asked else None for index, asked in enumerate(mask)
+            ]
+        arrays = dict(zip(named, self._arrays(list(named.values())), strict=True))
+        spec = call_spec(name, {**arguments, **arrays})
+        strides = {}
+        # Tensors that oneDNN cannot read, such as those of strides of zero, are copied.
+        self._copied = []
+        for index, (role, array) in enumerate(zip(spec.inputs, arrays.values(), strict=True)):
+            found = element_strides(array)
+            if found is None:
+                self._copied.append(index)
+                found = dense_strides(array.shape)
+            strides[role] = found
+        self._makers = [
+            result_maker(shape, src.dtype, is_last) for shape, is_last in shapes.values()
+        ]
+        self._weights_result = None
+        if mask is not None and mask[1] and is_channels_last:
+            self._weights_result = list(shapes).index("diff_weights")
+            in_memory = weights.shape[0], *weights.shape[2:], weights.shape[1]
+            outer, *kernel, inner = dense_strides(in_memory)
+            strides["diff_weights"] = (outer, inner, *kernel)
+        self._bound = BoundCall(spec, strides, "strict")
+
+    def is_implemented(self) -> bool:
+        """Whether oneDNN computes all of it, but for a bias gradient that is a sum alone."""
+        plan, _ = self._bound.plan(settings("onednn", "strict", self._effort))
+        return "numpy" not in plan.implementation.split(" and ")
+
+    def __call__(
+        self, tensors: Sequence[torch.Tensor]
+    ) -> torch.Tensor | tuple[torch.Tensor | None, ...]:
+        """Return dst, or the three gradients, None for those that are not asked for.
+
+        Parameters
+        ----------
+        tensors : sequence of Tensor
+            Of the shapes, strides and types that are known, in the function's order.
+        """
+        plan, pick = self._bound.plan(settings("onednn", "strict", self._effort))
+        made = [make() for make in self._makers]
+        runner = plan.address_runner
+        if runner is None or self._copied:
+            arrays = self._arrays(tensors)
+            for index in self._copied:
+                arrays[index] = readable(arrays[index])[0]
+            arrays += [array for array, _ in made]
+            if self._weights_result is not None:
+                index = len(tensors) + self._weights_result
+                arrays[index] = channels_first(arrays[index])
+            self._bound.run(plan, pick, arrays)
+        else:
+            pointer: Any = runner.pointer
+            addresses: list[Any] = [pointer(tensor.data_ptr()) for tensor in tensors]
+            addresses += [pointer(tensor.data_ptr()) for _, tensor in made]
+            runner.run(list(pick(addresses)))
+        results = [tensor for _, tensor in made]
+        if self._places is None:
+            return results[0]
+        return tuple(None if place is None else results[place] for place in self._places)
+
+    def _arrays(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
+        """Return the tensors' arrays, with axes in the order of ``data_format``."""
+        return [
+            channels_last(array_of(tensor)) if is_last else array_of(tensor)
+            for tensor, is_last in zip(tensors, self._in_data_format, strict=True)
+        ]
