@@ -34,6 +34,7 @@ __all__ = [
     "effort_setting",
     "explicit_library",
     "fpmath_mode_setting",
+    "freed_memory_setting",
     "leaves_idle_threads",
     "set_idle_threads",
     "set_threads",
@@ -58,8 +59,10 @@ MOST_THREADS = 1024
 VARIABLES = (
     "ONEDNN_PY_BACKEND",
     "ONEDNN_PY_EFFORT",
+    "ONEDNN_PY_FREED_MEMORY",
     "ONEDNN_PY_IDLE_THREADS",
     "ONEDNN_PY_LIBRARY",
+    "ONEDNN_PY_TORCH_RAISE",
     "ONEDNN_PY_WISDOM",
 )
 _PREFIX = "ONEDNN_PY_"
@@ -137,6 +140,7 @@ backend_setting = Setting("backend", BACKENDS, "ONEDNN_PY_BACKEND")
 effort_setting = Setting("effort", EFFORTS, "ONEDNN_PY_EFFORT")
 fpmath_mode_setting = Setting("fpmath_mode", FPMATH_MODES)
 _idle_threads_setting = Setting("idle_threads", get_args(IdleThreads), "ONEDNN_PY_IDLE_THREADS")
+freed_memory_setting = Setting("freed_memory", ("keep", "return"), "ONEDNN_PY_FREED_MEMORY")
 
 
 def check_environment() -> None:
@@ -147,7 +151,12 @@ def check_environment() -> None:
     AttributeValueError
         Naming the variable and the values that it accepts.
     """
-    for setting in (backend_setting, effort_setting, _idle_threads_setting):
+    for setting in (
+        backend_setting,
+        effort_setting,
+        _idle_threads_setting,
+        freed_memory_setting,
+    ):
         setting.check_environment()
 
 

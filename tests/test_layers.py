@@ -61,6 +61,7 @@ NOT_PUBLIC = {
         "options accept the names and numbers that settings accept; the type of effort",
     ),
     "api.types": ({"tools.demo"}, "types of keywords that are passed on"),
+    "system.allocator": ({"torch"}, "freed memory is kept while PyTorch's calls run here"),
     "system.forks": ({"torch"}, "forked data loaders meet locks of the room's own"),
     "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
     "problem.dtypes": ({"tools", "cli"}, "tolerances and arrays by benchdnn's names of types"),
@@ -96,8 +97,9 @@ NOT_PUBLIC = {
     "backends.base": ({"tools.graph_files"}, "the type of that plan"),
     "backends": ({"cli.tune"}, "measuring without a call"),
     "backends.onednn": (
-        {"cli.tune", "cli.wisdom", "tools.native_programs"},
-        "measuring without a call; programs link with the library in use and know its defects",
+        {"cli.tune", "cli.wisdom", "tools.native_programs", "torch"},
+        "measuring without a call; programs link with the library in use and know its defects;"
+        " whether there is a library",
     ),
     "backends.onednn.wisdom.files": ({"cli.tune", "cli.wisdom"}, "files are read and merged alone"),
     "dispatch.planner": ({"cli.tune"}, "the reason that plans print, too"),

@@ -8,11 +8,13 @@ from typing import TypedDict
 
 import ml_dtypes
 import numpy as np
+import threadpoolctl
 
 from onednn_py.backends.onednn import library, openmp_path, rejections, support
 from onednn_py.config import backend_setting, check_environment, explicit_library
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system import idle_threads
+from onednn_py.system.allocator import freed_memory_state
 
 from .threads import get_num_threads
 
@@ -56,6 +58,8 @@ class Info(TypedDict):
     runtime: str | None
     threads: int
     threads_note: str | None
+    openmp: list[str]
+    freed_memory: str
     idle_threads: list[IdleThreadsInfo]
     supports: dict[str, bool] | None
     error: str | None
@@ -80,10 +84,13 @@ def info() -> Info:
         variable ``ONEDNN_PY_BACKEND`` says, None if such a call fails. ``library`` is None, and
         ``error`` says why, if no oneDNN can be used. ``threads_note`` says why the number of
         threads is not one that `set_num_threads` sets, for builds on other runtimes than OpenMP.
-        ``supports`` says which data types oneDNN computes itself on this CPU, without a cast,
-        and whether the library has the Graph API. ``rejected`` lists candidates as dicts of
-        path, source and reason. ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN,
-        as dicts of library, path, threads, and what was done that they sleep early, see
+        ``openmp`` lists the OpenMP runtimes of this process: where there are several, a number of
+        threads that is set for PyTorch may not reach oneDNN. ``freed_memory`` says what the C
+        allocator does with freed memory, which `onednn_py.torch.enable` changes. ``supports`` says
+        which data types oneDNN computes itself on this CPU, without a cast, and whether the library
+        has the Graph API. ``rejected`` lists candidates as dicts of path, source and reason.
+        ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN, as dicts of library, path,
+        threads, and what was done that they sleep early, see
         `set_idle_threads`.
 
     Raises
@@ -119,6 +126,8 @@ def info() -> Info:
         "runtime": found.runtime if found else None,
         "threads": threads,
         "threads_note": found.thread_note if found else None,
+        "openmp": _openmp_runtimes(),
+        "freed_memory": freed_memory_state(),
         "idle_threads": [
             {"library": one.library, "path": one.path, "threads": one.threads, "state": one.state}
             for one in idle_threads.states(openmp_path(), threads)
@@ -130,6 +139,11 @@ def info() -> Info:
             for path, source, reason in rejections()
         ],
     }
+
+
+def _openmp_runtimes() -> list[str]:
+    controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
+    return sorted(controller.filepath for controller in controllers)
 
 
 def _backend_in_use(has_library: bool) -> str | None:

@@ -58,4 +58,6 @@ def _status(facts: Mapping[str, object]) -> int:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(name for name, enabled in value.items() if enabled) or "none"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
     return "none" if value is None else str(value)

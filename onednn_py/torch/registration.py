@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from onednn_py import info
-from onednn_py.config import Effort, effort_setting
-from onednn_py.errors import LibraryNotFoundError
+from onednn_py.backends.onednn import library
+from onednn_py.config import Effort, effort_setting, freed_memory_setting
+from onednn_py.system.allocator import keep_freed_memory, return_freed_memory
 from onednn_py.system.forks import in_forked_child
 
 from .kernels import BACKWARD, CONVOLUTION, Kernels
@@ -84,6 +84,12 @@ def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     -----
     Results lie on memory that is used again when the last tensor on it is gone, up to
     `onednn_py.set_cache_limit`. Their storages cannot be resized.
+
+    On Linux, glibc's allocator is told to keep freed memory, up to a quarter of the machine's and
+    2 GiB at the most, in place of returning it to the system at every step and taking it again.
+    `disable` has it return memory again. The environment variable ``ONEDNN_PY_FREED_MEMORY=return``
+    leaves the allocator alone, as do settings of your own (``MALLOC_TRIM_THRESHOLD_``,
+    ``GLIBC_TUNABLES``) and other allocators; `onednn_py.info` tells under ``freed_memory``.
 
     An error inside a kernel is counted in `statistics` and warned of once, and PyTorch computes the
     call. With the environment variable ``ONEDNN_PY_TORCH_RAISE`` it is raised.
@@ -179,13 +185,16 @@ def _apply(settings: _Settings | None) -> None:
         _take_back(name)
     _kernels.is_enabled = settings is not None
     _settings = settings
+    if settings is None:
+        return_freed_memory()
+    else:
+        keep_freed_memory()
 
 
 def _check(names: list[str]) -> None:
     """Raise the error of what cannot be enabled."""
-    facts = info()
-    if facts["library"] is None:
-        raise LibraryNotFoundError(facts["error"] or "no oneDNN library can be used")
+    library()
+    freed_memory_setting.current()
     for name in names:
         if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
             raise RuntimeError(
@@ -196,20 +205,20 @@ def _check(names: list[str]) -> None:
 
 def _register(name: str) -> None:
     _kernels.originals[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
-    library = torch.library.Library("aten", "IMPL")
+    registration = torch.library.Library("aten", "IMPL")
     try:
-        library.impl(name, getattr(_kernels, name), "CPU", with_keyset=True)
-        _registered[name] = library, torch.library.get_kernel(f"aten::{name}", "CPU")
+        registration.impl(name, getattr(_kernels, name), "CPU", with_keyset=True)
+        _registered[name] = registration, torch.library.get_kernel(f"aten::{name}", "CPU")
     except BaseException:
-        library._destroy()
+        registration._destroy()
         raise
 
 
 def _take_back(name: str) -> None:
     if name in _registered:
-        library, kernel = _registered.pop(name)
+        registration, kernel = _registered.pop(name)
         _retired.append(kernel)
-        library._destroy()
+        registration._destroy()
 
 
 @in_forked_child
