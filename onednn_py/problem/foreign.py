@@ -121,9 +121,9 @@ def _refuse_tensor(where: str, tensor: Any, torch: Any) -> None:
     reason = None
     if tensor.requires_grad:
         reason = (
-            "requires grad, which this call would lose: give .detach() of it, and take"
-            " gradients by convolution_backward; onednn_py.torch, which is to run PyTorch's own"
-            " convolutions, is not part of this version"
+            "requires grad, which this call would lose: onednn_py.torch.enable() runs PyTorch's"
+            " own convolutions here, gradients included; or give .detach() of it, and take"
+            " gradients by convolution_backward"
         )
     elif _has_tangent(tensor, torch):
         reason = (

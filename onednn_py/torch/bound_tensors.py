@@ -43,8 +43,7 @@ class BoundTensors:
     dst_shape : sequence of int
     is_channels_last : bool
         Of the results.
-    effort : {"heuristic", "measure"}, optional
-        Left out, the setting in force at each call.
+    effort : {"heuristic", "measure"}
     """
 
     def __init__(
@@ -54,9 +53,9 @@ class BoundTensors:
         mask: Sequence[bool] | None,
         dst_shape: Sequence[int],
         is_channels_last: bool,
-        effort: Effort | None,
+        effort: Effort,
     ) -> None:
-        self._effort = effort
+        self._settings = settings("onednn", "strict", effort)
         self._is_last = is_channels_last
         src, weights = named["src"], named["weights"]
         arguments: dict[str, Any] = geometry.attributes()
@@ -109,7 +108,7 @@ class BoundTensors:
 
     def is_implemented(self) -> bool:
         """Whether oneDNN computes all of it, but for a bias gradient that is a sum alone."""
-        plan, _ = self._bound.plan(settings("onednn", "strict", self._effort))
+        plan, _ = self._bound.plan(self._settings)
         return "numpy" not in plan.implementation.split(" and ")
 
     def __call__(
@@ -122,7 +121,7 @@ class BoundTensors:
         tensors : sequence of Tensor
             Of the shapes, strides and types that are known, in the function's order.
         """
-        plan, pick = self._bound.plan(settings("onednn", "strict", self._effort))
+        plan, pick = self._bound.plan(self._settings)
         made = [make() for make in self._makers]
         runner = plan.address_runner
         if runner is None or self._copied:

@@ -6,13 +6,15 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 
-from onednn_py.config import Effort
+from onednn_py.config import Effort, effort_setting
 
 from .bound_tensors import BoundTensors
+from .contest import Contest
 from .preference import reason_to_leave
 from .signature import Geometry, is_channels_last, output_shape, refusal
 from .statistics import count_left, count_taken
@@ -44,10 +46,13 @@ class _Decision(NamedTuple):
         Why they are left to PyTorch, empty where they run here.
     run : callable or None
         Takes the tensors; None where they are left.
+    contest : Contest or None
+        With the effort to measure, what decides for each call.
     """
 
     reason: str
     run: BoundTensors | None = None
+    contest: Contest | None = None
 
 
 class Kernels:
@@ -79,20 +84,9 @@ class Kernels:
             src, weights, bias, stride, padding, dilation, transposed, output_padding and groups, as
             PyTorch's operation takes them.
         """
-        if self.is_enabled:
-            try:
-                src, weights, bias, *numbers = arguments
-                tensors = (src, weights) if bias is None else (src, weights, bias)
-                decision = self._decide(CONVOLUTION, tensors, numbers, None, None)
-                if decision.run is not None:
-                    result = decision.run(tensors)
-                    count_taken(CONVOLUTION)
-                    return result
-                reason = decision.reason
-            except Exception as error:
-                reason = _failed(error)
-            count_left(CONVOLUTION, reason)
-        return self.originals[CONVOLUTION].call_boxed(keyset, *arguments)
+        src, weights, bias, *numbers = arguments
+        tensors = (src, weights) if bias is None else (src, weights, bias)
+        return self._call(CONVOLUTION, keyset, arguments, tensors, numbers, None, None)
 
     def convolution_backward(self, keyset: Any, *arguments: Any) -> Any:
         """Compute ``aten::convolution_backward``.
@@ -105,20 +99,9 @@ class Kernels:
             output_padding, groups, and the mask of the gradients of src, weights and bias, as
             PyTorch's operation takes them.
         """
-        if self.is_enabled:
-            try:
-                diff_dst, src, weights, bias_shape, *numbers, mask = arguments
-                tensors = src, weights, diff_dst
-                decision = self._decide(BACKWARD, tensors, numbers, bias_shape, mask)
-                if decision.run is not None:
-                    result = decision.run(tensors)
-                    count_taken(BACKWARD)
-                    return result
-                reason = decision.reason
-            except Exception as error:
-                reason = _failed(error)
-            count_left(BACKWARD, reason)
-        return self.originals[BACKWARD].call_boxed(keyset, *arguments)
+        diff_dst, src, weights, bias_shape, *numbers, mask = arguments
+        tensors = src, weights, diff_dst
+        return self._call(BACKWARD, keyset, arguments, tensors, numbers, bias_shape, mask)
 
     def use_effort(self, effort: Effort | None) -> None:
         """Plan calls with an effort from now on; None is the setting in force at each call."""
@@ -130,6 +113,39 @@ class Kernels:
     def renew_lock(self) -> None:
         """Make a new lock in a forked child, whose parent may have held it."""
         self._lock = threading.RLock()
+
+    def _call(
+        self,
+        name: str,
+        keyset: Any,
+        arguments: Sequence[Any],
+        tensors: tuple[torch.Tensor, ...],
+        numbers: Sequence[Any],
+        bias_shape: Sequence[int] | None,
+        mask: Sequence[bool] | None,
+    ) -> Any:
+        """Compute a call, or have PyTorch compute it; the parameters are those of `_decide`."""
+        contest = None
+        if self.is_enabled:
+            try:
+                decision = self._decide(name, tensors, numbers, bias_shape, mask)
+                contest = decision.contest
+                if decision.run is not None and (contest is None or contest.is_ours):
+                    start = perf_counter()
+                    result = decision.run(tensors)
+                    if contest is not None:
+                        contest.add(True, perf_counter() - start)
+                    count_taken(name)
+                    return result
+                reason = decision.reason if contest is None else contest.reason
+            except Exception as error:
+                contest, reason = None, _failed(error)
+            count_left(name, reason)
+        start = perf_counter()
+        result = self.originals[name].call_boxed(keyset, *arguments)
+        if contest is not None:
+            contest.add(False, perf_counter() - start)
+        return result
 
     def _decide(
         self,
@@ -162,6 +178,7 @@ class Kernels:
             return _DETERMINISTIC
         if dtype is torch.float32 and _float32_precision("mkldnn", "conv") not in _EXACT:
             return _REDUCED
+        effort = self._effort or effort_setting.current()
         stride, padding, dilation, transposed, output_padding, groups = numbers
         key: tuple[Any, ...] = (
             *[(type(t), t.dtype, t.shape, t.stride()) for t in tensors],
@@ -172,13 +189,14 @@ class Kernels:
             tuple(output_padding),
             groups,
             _num_threads(),
+            effort,
         )
         if mask is not None:
             key += (bias_shape and tuple(bias_shape), *mask)
         decision = self._decisions.get(key)
         if decision is None:
             geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
-            decision = self._decision(name, geometry, tensors, bias_shape, mask)
+            decision = self._decision(name, geometry, tensors, bias_shape, mask, effort)
             with self._lock:
                 while len(self._decisions) >= MOST_DECISIONS:
                     del self._decisions[next(iter(self._decisions))]
@@ -192,6 +210,7 @@ class Kernels:
         tensors: tuple[torch.Tensor, ...],
         bias_shape: Sequence[int] | None,
         mask: Sequence[bool] | None,
+        effort: Any,
     ) -> _Decision:
         """Return how calls of a signature run that was not met before."""
         reason = refusal(geometry, tensors, bias_shape, mask)
@@ -202,15 +221,17 @@ class Kernels:
         dst_shape = output_shape(geometry, src.shape, weights.shape)
         assert dst_shape is not None, "refusal compares it"
         is_last = is_channels_last(geometry, tensors if mask is None else tensors[:2], bias_shape)
-        reason = reason_to_leave(name, geometry, src, weights, dst_shape, is_last, mask)
-        if reason:
-            return _Decision(reason)
+        is_measured = effort == "measure" and not torch.are_deterministic_algorithms_enabled()
+        if not is_measured:
+            reason = reason_to_leave(name, geometry, src, weights, dst_shape, is_last, mask)
+            if reason:
+                return _Decision(reason)
         names = ("src", "weights", "bias" if mask is None else "diff_dst")
         named = dict(zip(names, tensors, strict=False))
-        run = BoundTensors(geometry, named, mask, dst_shape, is_last, self._effort)
+        run = BoundTensors(geometry, named, mask, dst_shape, is_last, effort)
         if not run.is_implemented():
             return _Decision("not implemented by oneDNN")
-        return _Decision("", run)
+        return _Decision("", run, Contest() if is_measured else None)
 
 
 # What `torch.backends.mkldnn.conv.fp32_precision` is where float32 is computed in float32.

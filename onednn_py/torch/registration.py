@@ -69,7 +69,9 @@ def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     forward : bool
         False leaves the forward pass to PyTorch and takes the gradients alone.
     effort : {"heuristic", "measure"}, optional
-        As `onednn_py.use_effort` takes it; left out, the setting in force at each call.
+        As `onednn_py.use_effort` takes it; left out, the setting in force at each call. With
+        ``"measure"``, the first calls of each signature are computed here and by PyTorch in turn,
+        and the faster goes on; results of equal calls may then differ in their last digits.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onednn_py.system.forks import in_forked_child
 
-__all__ = ["Statistics", "count_left", "count_taken", "statistics"]
+__all__ = ["Statistics", "count_left", "count_taken", "reset_statistics", "statistics"]
 
 _taken: Counter[str] = Counter()
 _left: Counter[tuple[str, str]] = Counter()
@@ -18,14 +18,17 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Calls of PyTorch's convolution operations since the process began.
+    """Calls of PyTorch's convolution operations while the kernels were in place.
+
+    ``print`` shows them in lines.
 
     Attributes
     ----------
     taken : dict
-        For ``"convolution"`` and ``"convolution_backward"``, the number of calls that ran here.
+        By the operation's name, ``"convolution"`` or ``"convolution_backward"``, the number of
+        calls that ran here.
     left : dict
-        For each of both, a dict: the number of calls left to PyTorch by reason.
+        By the operation's name, a dict: the number of calls left to PyTorch by reason.
     """
 
     taken: dict[str, int]
@@ -53,16 +56,20 @@ def count_left(name: str, reason: str) -> None:
 def statistics() -> Statistics:
     """Return how many calls ran here, and how many were left to PyTorch for which reason.
 
+    The counts are those of all threads since the process began, or since `reset_statistics`. A
+    forked child begins with those of its parent.
+
     Returns
     -------
     Statistics
 
     Examples
     --------
-    >>> import torch, onednn_py.torch                                     # doctest: +SKIP
-    >>> with onednn_py.torch.enabled():                                   # doctest: +SKIP
-    ...     _ = torch.nn.Conv2d(8, 16, 3)(torch.ones(4, 8, 32, 32))
-    >>> onednn_py.torch.statistics().taken                                # doctest: +SKIP
+    >>> import torch, onednn_py.torch
+    >>> onednn_py.torch.reset_statistics()
+    >>> with onednn_py.torch.enabled():
+    ...     dst = torch.nn.Conv2d(32, 64, 3)(torch.ones(8, 32, 28, 28))
+    >>> onednn_py.torch.statistics().taken
     {'convolution': 1}
     """
     with _lock:
@@ -71,6 +78,22 @@ def statistics() -> Statistics:
     for (name, reason), number in left.items():
         reasons.setdefault(name, {})[reason] = number
     return Statistics(taken, reasons)
+
+
+def reset_statistics() -> None:
+    """Begin to count anew.
+
+    Examples
+    --------
+    >>> import onednn_py.torch
+    >>> onednn_py.torch.reset_statistics()
+    >>> print(onednn_py.torch.statistics())
+    convolution: 0 calls taken
+    convolution_backward: 0 calls taken
+    """
+    with _lock:
+        _taken.clear()
+        _left.clear()
 
 
 @in_forked_child

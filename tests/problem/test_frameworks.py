@@ -139,8 +139,14 @@ class TestPyTorch:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda t, x: x.requires_grad_(), r"requires grad.*\.detach\(\).*onednn_py\.torch"),
-            (lambda t, x: t.nn.Parameter(x), r"requires grad.*\.detach\(\).*onednn_py\.torch"),
+            (
+                lambda t, x: x.requires_grad_(),
+                r"requires grad.*onednn_py\.torch\.enable\(\).*\.detach\(\)",
+            ),
+            (
+                lambda t, x: t.nn.Parameter(x),
+                r"requires grad.*onednn_py\.torch\.enable\(\).*\.detach\(\)",
+            ),
             (lambda t, x: x.requires_grad_() * 2, "requires grad"),
             (lambda t, x: x.to("meta"), "on the device meta: it has no elements"),
             (lambda t, x: x.to_sparse(), r"of layout torch\.sparse_coo"),
