@@ -144,7 +144,6 @@ TESTED_BY = {
     "problem.shapes": "api/test_semantics.py",
     "problem.solvers": "api/test_semantics.py",
     "torch.bound_tensors": "torch/test_kernels.py",
-    "torch.preference": "torch/test_kernels.py",
     "torch.registration": "torch/test_kernels.py",
     "torch.signature": "torch/test_kernels.py",
     "torch.statistics": "torch/test_kernels.py",

@@ -59,12 +59,16 @@ def _allocate(nbytes: int) -> Block:
             mapped = mmap.mmap(-1, nbytes + slack, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise MemoryError(f"cannot allocate {nbytes} bytes: {error}") from None
-        with contextlib.suppress(OSError):  # a kernel without huge pages
-            mapped.madvise(mmap.MADV_HUGEPAGE)
         raw = np.frombuffer(mapped, np.uint8)
+        start = -raw.__array_interface__["data"][0] % slack
+        whole = nbytes - nbytes % HUGE_PAGE
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            mapped.madvise(mmap.MADV_HUGEPAGE, start, whole)
+            # A huge page at the end would take up to 2 MiB that nobody asked for.
+            mapped.madvise(mmap.MADV_NOHUGEPAGE, start + whole, nbytes + slack - start - whole)
     else:
         raw = np.empty(nbytes + slack, np.uint8)
-    start = -raw.__array_interface__["data"][0] % slack
+        start = -raw.__array_interface__["data"][0] % slack
     return raw[start : start + nbytes]
 
 

@@ -14,7 +14,7 @@ from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.formats import dense_strides
 
 from .signature import Geometry
-from .tensors import Array, array_of, channels_first, channels_last, result_maker
+from .tensors import Array, array_of, channels_last, result_maker
 
 __all__ = ["BoundTensors"]
 
@@ -84,7 +84,9 @@ class BoundTensors:
             self._places = [
                 sum(mask[:index]) if asked else None for index, asked in enumerate(mask)
             ]
-        arrays = dict(zip(named, self._arrays(list(named.values())), strict=True))
+        arrays = dict(
+            zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
+        )
         spec = call_spec(name, {**arguments, **arrays})
         strides = {}
         # Tensors that oneDNN cannot read, such as those of strides of zero, are copied.
@@ -95,12 +97,16 @@ class BoundTensors:
                 self._copied.append(index)
                 found = dense_strides(array.shape)
             strides[role] = found
+        # Gradients of weights live until the next step, during which others can use the memory only
+        # if it is of the same allocator.
         self._makers = [
-            result_maker(shape, src.dtype, is_last) for shape, is_last in shapes.values()
+            result_maker(shape, src.dtype, is_last, is_pooled=name in ("dst", "diff_src"))
+            for name, (shape, is_last) in shapes.items()
         ]
-        self._weights_result = None
+        self._results_in_data_format = [
+            is_channels_last and name in ("dst", "diff_src") for name in shapes
+        ]
         if mask is not None and mask[1] and is_channels_last:
-            self._weights_result = list(shapes).index("diff_weights")
             in_memory = weights.shape[0], *weights.shape[2:], weights.shape[1]
             outer, *kernel, inner = dense_strides(in_memory)
             strides["diff_weights"] = (outer, inner, *kernel)
@@ -125,27 +131,24 @@ class BoundTensors:
         made = [make() for make in self._makers]
         runner = plan.address_runner
         if runner is None or self._copied:
-            arrays = self._arrays(tensors)
+            arrays = self._arrays(tensors, self._in_data_format)
             for index in self._copied:
                 arrays[index] = readable(arrays[index])[0]
-            arrays += [array for array, _ in made]
-            if self._weights_result is not None:
-                index = len(tensors) + self._weights_result
-                arrays[index] = channels_first(arrays[index])
+            arrays += self._arrays(made, self._results_in_data_format)
             self._bound.run(plan, pick, arrays)
         else:
             pointer: Any = runner.pointer
             addresses: list[Any] = [pointer(tensor.data_ptr()) for tensor in tensors]
-            addresses += [pointer(tensor.data_ptr()) for _, tensor in made]
+            addresses += [pointer(tensor.data_ptr()) for tensor in made]
             runner.run(list(pick(addresses)))
-        results = [tensor for _, tensor in made]
         if self._places is None:
-            return results[0]
-        return tuple(None if place is None else results[place] for place in self._places)
+            return made[0]
+        return tuple(None if place is None else made[place] for place in self._places)
 
-    def _arrays(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
-        """Return the tensors' arrays, with axes in the order of ``data_format``."""
+    @staticmethod
+    def _arrays(tensors: Sequence[torch.Tensor], are_last: Sequence[bool]) -> list[Array]:
+        """Return the tensors' arrays, those that are so marked as (N, *spatial, C)."""
         return [
             channels_last(array_of(tensor)) if is_last else array_of(tensor)
-            for tensor, is_last in zip(tensors, self._in_data_format, strict=True)
+            for tensor, is_last in zip(tensors, are_last, strict=True)
         ]

@@ -15,8 +15,8 @@ from onednn_py.config import Effort, effort_setting
 
 from .bound_tensors import BoundTensors
 from .contest import Contest
-from .preference import reason_to_leave
-from .signature import Geometry, is_channels_last, output_shape, refusal
+from .preference import Call, reason_to_leave
+from .signature import Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
 
 __all__ = ["Kernels"]
@@ -62,14 +62,14 @@ class Kernels:
     ----------
     originals : dict
         PyTorch's own kernels by the operation's name.
-    is_enabled : bool
-        Where it is not, calls pass on to PyTorch: those of threads that were on their way here when
-        the kernels were taken back, and of other libraries that kept the kernels.
+    active : frozenset of str
+        The operations whose calls are considered. Others pass on to PyTorch: those of threads that
+        were on their way here when a kernel was taken back, and of other libraries that kept it.
     """
 
     def __init__(self) -> None:
         self.originals: dict[str, Any] = {}
-        self.is_enabled = False
+        self.active: frozenset[str] = frozenset()
         self._effort: Effort | None = None
         self._decisions: dict[Any, _Decision] = {}
         self._lock = threading.RLock()
@@ -126,7 +126,7 @@ class Kernels:
     ) -> Any:
         """Compute a call, or have PyTorch compute it; the parameters are those of `_decide`."""
         contest = None
-        if self.is_enabled:
+        if name in self.active:
             try:
                 decision = self._decide(name, tensors, numbers, bias_shape, mask)
                 contest = decision.contest
@@ -179,6 +179,7 @@ class Kernels:
         if dtype is torch.float32 and _float32_precision("mkldnn", "conv") not in _EXACT:
             return _REDUCED
         effort = self._effort or effort_setting.current()
+        is_measured = effort == "measure" and not torch.are_deterministic_algorithms_enabled()
         stride, padding, dilation, transposed, output_padding, groups = numbers
         key: tuple[Any, ...] = (
             *[(type(t), t.dtype, t.shape, t.stride()) for t in tensors],
@@ -190,13 +191,16 @@ class Kernels:
             groups,
             _num_threads(),
             effort,
+            is_measured,
         )
         if mask is not None:
             key += (bias_shape and tuple(bias_shape), *mask)
         decision = self._decisions.get(key)
         if decision is None:
             geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
-            decision = self._decision(name, geometry, tensors, bias_shape, mask, effort)
+            decision = self._decision(
+                name, geometry, tensors, bias_shape, mask, effort, is_measured
+            )
             with self._lock:
                 while len(self._decisions) >= MOST_DECISIONS:
                     del self._decisions[next(iter(self._decisions))]
@@ -211,8 +215,12 @@ class Kernels:
         bias_shape: Sequence[int] | None,
         mask: Sequence[bool] | None,
         effort: Any,
+        is_measured: bool,
     ) -> _Decision:
-        """Return how calls of a signature run that was not met before."""
+        """Return how calls of a signature run that was not met before.
+
+        The parameters are those of `_decide`, and the effort, and whether both sides are compared.
+        """
         reason = refusal(geometry, tensors, bias_shape, mask)
         if reason:
             return _Decision(reason)
@@ -220,10 +228,20 @@ class Kernels:
         geometry = geometry.expanded(src.dim() - 2)
         dst_shape = output_shape(geometry, src.shape, weights.shape)
         assert dst_shape is not None, "refusal compares it"
-        is_last = is_channels_last(geometry, tensors if mask is None else tensors[:2], bias_shape)
-        is_measured = effort == "measure" and not torch.are_deterministic_algorithms_enabled()
+        kernel, is_last = native(geometry, tensors if mask is None else tensors[:2], bias_shape)
         if not is_measured:
-            reason = reason_to_leave(name, geometry, src, weights, dst_shape, is_last, mask)
+            call = Call(
+                geometry=geometry,
+                dtype=src.dtype,
+                src_shape=src.shape,
+                weights_shape=weights.shape,
+                dst_shape=dst_shape,
+                forward=mask is None,
+                kernel=kernel,
+                is_channels_last=is_last,
+                only_weights=mask is not None and not mask[0],
+            )
+            reason = reason_to_leave(call)
             if reason:
                 return _Decision(reason)
         names = ("src", "weights", "bias" if mask is None else "diff_dst")

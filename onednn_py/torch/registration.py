@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -168,14 +168,13 @@ def _apply(settings: _Settings | None) -> None:
     If that fails, the settings in force stay.
     """
     global _settings
-    if settings == _settings:
+    if settings == _settings and _registered.keys() == _kernels.active:
         return
     names: tuple[str, ...] = ()
     if settings is not None:
         names = (CONVOLUTION, BACKWARD) if settings.forward else (BACKWARD,)
+        _check(names)
         new = [name for name in names if name not in _registered]
-        _check(new)
-        _kernels.use_effort(settings.effort)
         try:
             for name in new:
                 _register(name)
@@ -183,9 +182,10 @@ def _apply(settings: _Settings | None) -> None:
             for name in new:
                 _take_back(name)
             raise
+        _kernels.use_effort(settings.effort)
+    _kernels.active = frozenset(names)
     for name in _registered.keys() - set(names):
         _take_back(name)
-    _kernels.is_enabled = settings is not None
     _settings = settings
     if settings is None:
         return_freed_memory()
@@ -193,16 +193,26 @@ def _apply(settings: _Settings | None) -> None:
         keep_freed_memory()
 
 
-def _check(names: list[str]) -> None:
+def _check(names: Sequence[str]) -> None:
     """Raise the error of what cannot be enabled."""
     library()
     freed_memory_setting.current()
     for name in names:
-        if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
+        if name in _registered:
+            is_theirs = not _is_in_place(name)
+        else:
+            is_theirs = torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU")
+        if is_theirs:
             raise RuntimeError(
                 f"onednn_py.torch.enable: another library has registered a CPU kernel for "
-                f"aten::{name}, which it would replace: disable that library first"
+                f"aten::{name}: disable that library first"
             )
+
+
+def _is_in_place(name: str) -> bool:
+    """Whether PyTorch calls our kernel, and no kernel that was registered after it."""
+    # Kernels are told apart by the place of their registration alone.
+    return repr(torch.library.get_kernel(f"aten::{name}", "CPU")) == repr(_registered[name][1])
 
 
 def _register(name: str) -> None:
@@ -217,7 +227,12 @@ def _register(name: str) -> None:
 
 
 def _take_back(name: str) -> None:
-    if name in _registered:
+    """Put PyTorch's own kernel back.
+
+    Where another library has registered a kernel since, ours stays below it and passes calls on:
+    the other kernel may call ours, which PyTorch would refuse once it is gone.
+    """
+    if name in _registered and _is_in_place(name):
         registration, kernel = _registered.pop(name)
         _retired.append(kernel)
         registration._destroy()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["DTYPES", "Geometry", "is_channels_last", "output_shape", "refusal"]
+__all__ = ["DTYPES", "Geometry", "Native", "native", "output_shape", "refusal"]
 
 # The data types that run here.
 DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
@@ -134,8 +134,10 @@ def refusal(
     geometry = geometry.expanded(rank)
     if not src.numel() or not weights.numel():
         return "empty"
+    if not _is_valid(geometry):
+        return NOT_VALID
     shape = output_shape(geometry, src.shape, weights.shape)
-    if not _is_valid(geometry) or shape is None or min(shape[2:]) < 1:
+    if shape is None or min(shape[2:]) < 1:
         return NOT_VALID
     if mask is None:
         return NOT_VALID if others and tuple(others[0].shape) != shape[1:2] else ""
@@ -179,10 +181,24 @@ def _is_valid(geometry: Geometry) -> bool:
     )
 
 
-def is_channels_last(
+class Native(NamedTuple):
+    """How PyTorch would compute a call.
+
+    Attributes
+    ----------
+    kernel : torch._C._ConvBackend
+    is_channels_last : bool
+        Of the results.
+    """
+
+    kernel: Any
+    is_channels_last: bool
+
+
+def native(
     geometry: Geometry, tensors: Sequence[torch.Tensor], bias_shape: Sequence[int] | None
-) -> bool:
-    """Return whether PyTorch's kernels give results with channels last.
+) -> Native:
+    """Return how PyTorch would compute a call.
 
     PyTorch's own functions decide, which its fake kernels ask as well, so that compiled code
     meets the strides that it expects.
@@ -197,7 +213,7 @@ def is_channels_last(
         Of the gradients, the bias's shape.
     """
     src, weights, *bias = tensors
-    backend = torch._C._select_conv_backend(
+    kernel = torch._C._select_conv_backend(
         src,
         weights,
         bias[0] if bias else None,
@@ -211,5 +227,5 @@ def is_channels_last(
     )
     if src.dim() == 3:  # PyTorch computes lines as planes of one row
         src, weights = src.contiguous().unsqueeze(2), weights.unsqueeze(2)
-    found = torch._C._conv_determine_backend_memory_format(src, weights, backend)
-    return found in (torch.channels_last, torch.channels_last_3d)
+    found = torch._C._conv_determine_backend_memory_format(src, weights, kernel)
+    return Native(kernel, found in (torch.channels_last, torch.channels_last_3d))

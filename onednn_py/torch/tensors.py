@@ -12,7 +12,7 @@ import torch
 
 from onednn_py.system.memory_pool import pool
 
-__all__ = ["Array", "array_of", "channels_first", "channels_last", "result_maker"]
+__all__ = ["Array", "array_of", "channels_last", "result_maker"]
 
 Array = npt.NDArray[Any]
 
@@ -43,15 +43,10 @@ def channels_last(array: Array) -> Array:
     return array.transpose(0, *range(2, array.ndim), 1)
 
 
-def channels_first(array: Array) -> Array:
-    """Return the view (N, C, *spatial) of an array of shape (N, *spatial, C)."""
-    return array.transpose(0, array.ndim - 1, *range(1, array.ndim - 1))
-
-
 def result_maker(
-    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool
-) -> Callable[[], tuple[Array, torch.Tensor]]:
-    """Return a function that makes uninitialised results on memory of the pool.
+    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool, is_pooled: bool = True
+) -> Callable[[], torch.Tensor]:
+    """Return a function that makes uninitialised results.
 
     Parameters
     ----------
@@ -60,30 +55,32 @@ def result_maker(
     dtype : torch.dtype
     is_channels_last : bool
         Whether the second axis is the innermost in memory.
+    is_pooled : bool
+        Whether the memory is of the pool, and goes back to it when the last tensor on it is gone;
+        otherwise it is of PyTorch's allocator.
 
     Returns
     -------
     callable
-        Without arguments; it returns an array and a tensor on the same memory. The array has its
-        axes in the order of memory, the tensor has those of ``shape``. The memory goes back to the
-        pool when the last tensor on it is gone.
+        Without arguments; it returns a tensor.
     """
     in_memory = tuple(shape)
     axes: tuple[int, ...] | None = None
     if is_channels_last:
         in_memory = (shape[0], *shape[2:], shape[1])
         axes = (0, len(shape) - 1, *range(1, len(shape) - 1))
-    numpy_dtype = _DTYPES[dtype]
     # PyTorch takes arrays of its own types alone.
-    make = pool.maker(in_memory, np.dtype(np.int16) if dtype is torch.bfloat16 else numpy_dtype)
+    is_bfloat16 = dtype is torch.bfloat16
+    make = pool.maker(in_memory, np.dtype(np.int16) if is_bfloat16 else _DTYPES[dtype])
 
-    def made() -> tuple[Array, torch.Tensor]:
-        array = make()
-        tensor = torch.from_numpy(array)
-        if dtype is torch.bfloat16:
-            tensor, array = tensor.view(dtype), array.view(numpy_dtype)
-        if axes is not None:
-            tensor = tensor.permute(axes)
-        return array, tensor
+    def pooled() -> torch.Tensor:
+        tensor = torch.from_numpy(make())
+        if is_bfloat16:
+            tensor = tensor.view(dtype)
+        return tensor if axes is None else tensor.permute(axes)
 
-    return made
+    def allocated() -> torch.Tensor:
+        tensor = torch.empty(in_memory, dtype=dtype)
+        return tensor if axes is None else tensor.permute(axes)
+
+    return pooled if is_pooled else allocated

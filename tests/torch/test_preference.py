@@ -1,0 +1,73 @@
+"""Calls that PyTorch computes faster are left to it; calls much like them are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import onednn_py.torch
+
+pytestmark = pytest.mark.frameworks
+
+F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
+
+
+def reasons(
+    src: tuple[int, ...], weights: tuple[int, ...], dtype: torch.dtype, last: bool, **given: Any
+) -> tuple[set[str], set[str]]:
+    """Why the forward pass and the gradients of weights and src are left, empty where taken."""
+    rank = len(src) - 2
+    memory = {2: torch.channels_last, 3: torch.channels_last_3d}.get(rank) if last else None
+    data = torch.ones(src, dtype=dtype, requires_grad=given.pop("gradient_of_src", True))
+    if memory:
+        data = data.detach().contiguous(memory_format=memory).requires_grad_(data.requires_grad)
+    kernel = torch.ones(weights, dtype=dtype, requires_grad=True)
+    convolution = (torch.conv1d, torch.conv2d, torch.conv3d)[rank - 1]
+    onednn_py.torch.reset_statistics()
+    with onednn_py.torch.enabled():
+        dst = convolution(data, kernel, **given)
+        dst.backward(torch.ones_like(dst))
+    left = onednn_py.torch.statistics().left
+    return set(left.get("convolution", ())), set(left.get("convolution_backward", ()))
+
+
+PRODUCTS = {"faster in PyTorch: small products of matrices"}
+PIXEL = {"faster in PyTorch: 1x1 kernels on one pixel"}
+STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
+GROUPED = {"faster in PyTorch: bfloat16 in groups"}
+
+
+@pytest.mark.parametrize(
+    ("src", "weights", "dtype", "expected"),
+    [
+        ((1, 4, 20, 20), (4, 4, 3, 3), F32, PRODUCTS),
+        ((2, 4, 20, 20), (4, 4, 3, 3), F32, set()),
+        ((1, 4, 20, 20), (4, 4, 3, 3), F16, set()),
+        ((1, 4, 6, 6, 6), (4, 4, 3, 3, 3), F32, PRODUCTS),
+        ((16, 32, 1, 1), (8, 32, 1, 1), F32, PIXEL),
+        ((16, 32, 1, 1), (8, 32, 1, 1), F16, set()),
+    ],
+)
+def test_of_float32(
+    src: tuple[int, ...], weights: tuple[int, ...], dtype: torch.dtype, expected: set[str]
+) -> None:
+    assert reasons(src, weights, dtype, False) == (expected, expected)
+
+
+def test_strided_1x1_kernels_of_bfloat16_are_left_forward() -> None:
+    forward, backward = reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False, stride=2)
+    assert (forward, backward) == (STRIDED, set())
+    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), F16, False, stride=2) == (set(), set())
+    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False) == (set(), set())
+
+
+def test_groups_of_bfloat16() -> None:
+    shapes = (2, 8, 20, 20), (8, 4, 3, 3)
+    assert reasons(*shapes, BF16, True, groups=2) == (GROUPED, GROUPED)
+    assert reasons(*shapes, BF16, False, groups=2) == (set(), set())
+    assert reasons(*shapes, BF16, False, groups=2, gradient_of_src=False) == (set(), GROUPED)
+    assert reasons(*shapes, F16, True, groups=2) == (set(), set())
+    depthwise = (2, 8, 20, 20), (8, 1, 3, 3)
+    assert reasons(*depthwise, BF16, True, groups=8) == (set(), set())
