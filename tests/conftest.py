@@ -21,11 +21,14 @@ from onednn_py.problem.recipe import Recipe, recipe
 from onednn_py.system.memory_pool import pool
 from tests.support.requirements import HAS_ONEDNN
 
-# Test folders of a framework that is missing here cannot be imported.
+# Test folders of a framework that is missing here cannot be imported, nor can tests of a tool that
+# trains in PyTorch.
 MISSING = [
     name for name in ("torch", "jax", "scipy", "dask") if importlib.util.find_spec(name) is None
 ]
-collect_ignore = MISSING
+collect_ignore = [*MISSING]
+if "torch" in MISSING:
+    collect_ignore.append("tools/benchmark/training/test_step.py")
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(

@@ -57,7 +57,7 @@ FRAMEWORKS = ("torch", "jax", "scipy", "dask")
 # which module, by whom, and why.
 NOT_PUBLIC = {
     "config": (
-        {"cli", "tools.demo", "torch"},
+        {"cli", "tools.benchmark", "tools.demo", "torch"},
         "options accept the names and numbers that settings accept; the type of effort",
     ),
     "api.types": ({"tools.demo"}, "types of keywords that are passed on"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import onednn_py
 from onednn_py.config import check_environment
 
-from . import bench, demo, info, run, tune, verify, wisdom
+from . import bench, demo, info, run, training, tune, verify, wisdom
 
 __all__ = ["main"]
 
@@ -23,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {onednn_py.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (info, demo, run, verify, bench, tune, wisdom):
+    for command in (info, demo, run, verify, bench, training, tune, wisdom):
         command.add_parser(commands)
-    parsed = parser.parse_args(arguments)
+    parsed = parser.parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
     if parsed.command is None:
         parser.print_help()
         return 0
@@ -49,3 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Nothing is left for Python to flush at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``bench`` and its ``--training`` as one word, the command's."""
+    command, *options = arguments or [""]
+    name, _, option = training.NAME.partition(" ")
+    if command != name or option not in options:
+        return list(arguments)
+    return [training.NAME, *(word for word in options if word != option)]

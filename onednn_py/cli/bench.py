@@ -63,6 +63,9 @@ EPILOG = """examples:
   python -m onednn_py bench --conv mb16ic64ih56oc64oh56kh3ph1 --compare=native,torch
   python -m onednn_py bench --suite=mobilenet,unet --json=ratios.json --plot=ratios.svg
   python -m onednn_py bench --tiny
+
+with --training, whole training steps in PyTorch, with options of their own:
+  python -m onednn_py bench --training --help
 """
 
 

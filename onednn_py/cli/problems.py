@@ -30,6 +30,7 @@ __all__ = [
     "natural",
     "positive",
     "selected_cases",
+    "thread_count",
 ]
 
 # A descriptor of each benchdnn operation, for the help.
@@ -149,7 +150,7 @@ def add_measuring_command(
     )
     parser.add_argument(
         "--threads",
-        type=_thread_count,
+        type=thread_count,
         metavar="N",
         help=f"{threads} (default: what oneDNN takes)",
     )
@@ -275,7 +276,7 @@ def natural(text: str) -> int:
     return int(text)
 
 
-def _thread_count(text: str) -> int:
+def thread_count(text: str) -> int:
     """Read a number of threads."""
     number = natural(text)
     if not 0 < number <= MOST_THREADS:

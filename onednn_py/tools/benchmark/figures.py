@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, floor, log2, nan
+from math import ceil, nan
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from onednn_py.tools.benchdnn import Descriptor
 from onednn_py.tools.extras import require
 from onednn_py.tools.pictures import QUIET_COLOUR, TEXT_COLOUR, new_figure, save, tidy
 
+from .bars import draw_bars, label_bars, limit
 from .results import Category, Group, Result, grouped
 
 __all__ = ["save_ratio_figure", "save_sweep_figure"]
@@ -22,7 +23,6 @@ LABELS = {
     "torch": "PyTorch",
     "numpy": "our NumPy backend",
 }
-SLOWER_COLOUR = "#f7ecec"
 
 DIRECTIONS = {
     "FWD_D": "forward",
@@ -41,9 +41,6 @@ MEANS_ROW = -1.5
 # Inches of a row besides its bars, and of each bar.
 ROW_MARGIN, BAR_HEIGHT = 0.07, 0.1
 
-# Ratios beyond these end at the edge, so that an outlier does not hide all others.
-LEAST_RATIO, MOST_RATIO = 1 / 8, 32
-
 
 def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None:
     """Write a figure with a bar for each ratio, of which there is at least one."""
@@ -55,7 +52,7 @@ def save_ratio_figure(path: Path, results: Sequence[Result], title: str) -> None
     figure = new_figure("bench")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     _draw_problems(figure, results, panels, others)
-    _limit(figure.axes, [ratio for group in groups for ratio in group.ratios])
+    limit(figure.axes, [ratio for group in groups for ratio in group.ratios])
     figure.supxlabel(SHAPE_KEY, color=TEXT_COLOUR, fontsize=8)
     _finish(figure, others, title)
     save(figure, path)
@@ -149,8 +146,8 @@ def _draw_problems(
             for group in groups:
                 if group.other == other:
                     ratios[MEANS_ROW + offset] = group.geometric_mean
-            _draw_bars(axes, ratios, thickness, COLOURS[other])
-            _label_bars(axes, ratios)
+            draw_bars(axes, ratios, thickness, COLOURS[other])
+            label_bars(axes, ratios)
         axes.axhline(-0.75, color=QUIET_COLOUR, linewidth=0.6)
         axes.set_yticks([MEANS_ROW, *range(len(labels))], ["geometric mean", *labels])
         for row, label in enumerate(axes.get_yticklabels(), -1):
@@ -193,47 +190,3 @@ def _suite_order(results: Sequence[Result]) -> Callable[[Result], int]:
     """Return a key that keeps the problems of a suite together."""
     suites = list(dict.fromkeys(result.suite for result in results))
     return lambda result: suites.index(result.suite)
-
-
-def _shown(ratio: float) -> float:
-    return min(max(ratio, LEAST_RATIO), MOST_RATIO)
-
-
-def _draw_bars(axes: Any, ratios: Mapping[float, float], thickness: float, colour: str) -> None:
-    """Draw bars from 1, to the right where the competitor takes longer."""
-    widths = [_shown(ratio) - 1 for ratio in ratios.values()]
-    axes.barh(list(ratios), widths, height=thickness, left=1, color=colour, linewidth=0)
-
-
-def _label_bars(axes: Any, ratios: Mapping[float, float]) -> None:
-    for row, ratio in ratios.items():
-        axes.annotate(
-            f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}",
-            (max(_shown(ratio), 1), row),
-            xytext=(3, 0),
-            textcoords="offset points",
-            verticalalignment="center_baseline",
-            color=TEXT_COLOUR,
-            fontsize=6,
-        )
-
-
-def _limit(panels: Sequence[Any], ratios: Sequence[float]) -> None:
-    """Give all panels the same axis of ratios, shaded where the package is slower."""
-    least = min(floor(log2(_shown(min(ratios)))), -1)
-    # Leave room for the number behind the longest bar.
-    most = max(ceil(log2(_shown(max(ratios))) + 0.4), 1)
-    for axes in panels:
-        axes.set_xscale("log", base=2)
-        axes.set_xlim(2.0**least, 2.0**most)
-        axes.set_xticks([2.0**n for n in range(least, most + 1)])
-        axes.xaxis.set_major_formatter(_as_factor)
-        axes.xaxis.set_minor_formatter("")
-        axes.axvspan(2.0**least, 1, color=SLOWER_COLOUR, zorder=0)
-        axes.axvline(1, color=TEXT_COLOUR, linewidth=1)
-        tidy(axes, "x", left=False, labelsize=8)
-        axes.set_xlabel("their time / ours (right: ours is faster)", color=TEXT_COLOUR, fontsize=8)
-
-
-def _as_factor(value: float, _: int) -> str:
-    return f"{value:g}x" if value >= 1 else f"1/{1 / value:g}"
