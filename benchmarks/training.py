@@ -5,7 +5,8 @@
     python benchmarks/training.py f32.json bf16.json --plot docs/performance/training.svg
 
 The table, in Markdown, goes to the standard output: a row for each network, a column of ratios for
-each file, and below them the geometric means.
+each kind of run, and below them the geometric means. Files of the same kind, such as those of
+different networks, share a column.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    runs = {}
+    runs: dict[str, list[StepResult]] = {}
     for path in arguments.files:
         results = from_json(json.loads(path.read_text(encoding="utf-8")))
-        runs[settings_title(results[0].settings)] = results
+        runs.setdefault(settings_title(results[0].settings), []).extend(results)
     print(*table(runs), sep="\n")
     if arguments.plot:
         drawn = {name: results for name, results in runs.items() if mean_ratio(results)}
