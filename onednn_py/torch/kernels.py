@@ -240,6 +240,7 @@ class Kernels:
                 kernel=kernel,
                 is_channels_last=is_last,
                 only_weights=mask is not None and not mask[0],
+                threads=_num_threads(),
             )
             reason = reason_to_leave(call)
             if reason:

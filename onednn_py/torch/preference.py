@@ -22,7 +22,9 @@ _Kernel = torch._C._ConvBackend
 # small: one image of few elements, kernels of 3 at the most. Calls of oneDNN take longer.
 _PRODUCTS = (_Kernel.Slow2d, _Kernel.SlowTranspose2d, _Kernel.SlowTranspose3d)
 
-# Additions and multiplications below which that holds for volumes, which it copies at length.
+# Additions and multiplications below which that holds on one thread, where 1x1 kernels of any size
+# are computed so, and for volumes, which these loops copy at length.
+_SMALL_PRODUCT = 3e7
 _SMALL_VOLUME = 1e6
 
 
@@ -50,6 +52,7 @@ class Call(NamedTuple):
     kernel: Any
     is_channels_last: bool
     only_weights: bool
+    threads: int
 
     @property
     def flops(self) -> float:
@@ -61,6 +64,10 @@ class Call(NamedTuple):
     def is_depthwise(self) -> bool:
         return self.geometry.groups > 1 and self.weights_shape[1] == 1
 
+    def is_native(self, dtype: torch.dtype) -> bool:
+        """Whether PyTorch computes a type of 16 bits by oneDNN, as it does where the CPU can."""
+        return self.dtype is dtype and self.kernel == _Kernel.Mkldnn
+
 
 def _small_product(call: Call) -> bool:
     # In other types these loops take many times as long as ours.
@@ -68,7 +75,7 @@ def _small_product(call: Call) -> bool:
         return False
     # One thread, 62 problems: 0.67, and 1.04 above 30 MFLOP; two threads, 34 problems: 0.41.
     if call.kernel in _PRODUCTS:
-        return True
+        return call.threads > 1 or call.flops < _SMALL_PRODUCT
     # Below the limit 0.74 (one thread, 8 problems) and 0.52 (two, 6); above it 3.4 and 1.9.
     return bool(call.kernel == _Kernel.Slow3d and call.flops < _SMALL_VOLUME)
 
@@ -85,16 +92,25 @@ def _strided_1x1(call: Call) -> bool:
     is_1x1 = prod(call.weights_shape[2:]) == 1 and max(call.geometry.stride) > 1
     is_dense = call.geometry.groups == 1 and call.src_shape[1] >= 4
     is_forward = call.forward and not call.geometry.transposed
-    return is_forward and is_1x1 and is_dense and call.dtype is torch.bfloat16
+    return is_forward and is_1x1 and is_dense and call.is_native(torch.bfloat16)
 
 
 def _grouped(call: Call) -> bool:
     # Groups of several channels. Channels last, one and two threads: forward 0.54 and 0.62 (13
     # problems), gradients 0.96 and 0.61 (13). Channels first: the gradient of weights alone 0.92
     # and 0.80 (11), all gradients 1.06 and 1.11, which are taken.
-    if call.dtype is not torch.bfloat16 or call.geometry.groups == 1 or call.is_depthwise:
+    if not call.is_native(torch.bfloat16) or call.geometry.groups == 1 or call.is_depthwise:
         return False
     return call.is_channels_last or call.only_weights
+
+
+def _depthwise(call: Call) -> bool:
+    # Forward. One and two threads: bfloat16, channels last 0.89 and 0.70 (21 problems), first 1.25
+    # and 1.00; float16, last 0.42 and 0.78 (11), first 0.86 and 0.88 (15).
+    if not call.forward or not call.is_depthwise or len(call.weights_shape) == 3:
+        return False
+    is_bfloat16 = call.is_native(torch.bfloat16)
+    return call.is_native(torch.float16) or (is_bfloat16 and call.is_channels_last)
 
 
 _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
@@ -102,6 +118,7 @@ _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
     ("faster in PyTorch: 1x1 kernels on one pixel", _one_pixel),
     ("faster in PyTorch: bfloat16, strided 1x1 kernels", _strided_1x1),
     ("faster in PyTorch: bfloat16 in groups", _grouped),
+    ("faster in PyTorch: depthwise in 16 bits", _depthwise),
 )
 
 

@@ -37,6 +37,16 @@ PRODUCTS = {"faster in PyTorch: small products of matrices"}
 PIXEL = {"faster in PyTorch: 1x1 kernels on one pixel"}
 STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
 GROUPED = {"faster in PyTorch: bfloat16 in groups"}
+DEPTHWISE = {"faster in PyTorch: depthwise in 16 bits"}
+
+# Where the CPU computes none of 16 bits, PyTorch's own kernels are others, and slow.
+_native = torch._C._select_conv_backend(
+    *(torch.ones(shape, dtype=F16) for shape in ((2, 8, 20, 20), (8, 8, 3, 3))),
+    *(None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [8]),
+)
+needs_16_bits = pytest.mark.skipif(
+    _native != torch._C._ConvBackend.Mkldnn, reason="PyTorch computes 16 bits by other kernels here"
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +66,7 @@ def test_of_float32(
     assert reasons(src, weights, dtype, False) == (expected, expected)
 
 
+@needs_16_bits
 def test_strided_1x1_kernels_of_bfloat16_are_left_forward() -> None:
     forward, backward = reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False, stride=2)
     assert (forward, backward) == (STRIDED, set())
@@ -63,11 +74,19 @@ def test_strided_1x1_kernels_of_bfloat16_are_left_forward() -> None:
     assert reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False) == (set(), set())
 
 
+@needs_16_bits
 def test_groups_of_bfloat16() -> None:
     shapes = (2, 8, 20, 20), (8, 4, 3, 3)
     assert reasons(*shapes, BF16, True, groups=2) == (GROUPED, GROUPED)
     assert reasons(*shapes, BF16, False, groups=2) == (set(), set())
     assert reasons(*shapes, BF16, False, groups=2, gradient_of_src=False) == (set(), GROUPED)
     assert reasons(*shapes, F16, True, groups=2) == (set(), set())
-    depthwise = (2, 8, 20, 20), (8, 1, 3, 3)
-    assert reasons(*depthwise, BF16, True, groups=8) == (set(), set())
+
+
+@needs_16_bits
+def test_depthwise_in_16_bits_is_left_forward() -> None:
+    shapes = (2, 8, 20, 20), (8, 1, 3, 3)
+    assert reasons(*shapes, BF16, True, groups=8) == (DEPTHWISE, set())
+    assert reasons(*shapes, BF16, False, groups=8) == (set(), set())
+    assert reasons(*shapes, F16, False, groups=8) == (DEPTHWISE, set())
+    assert reasons(*shapes, F32, True, groups=8) == (set(), set())
