@@ -18,6 +18,8 @@ __all__ = ["Call", "reason_to_leave"]
 
 _Kernel = torch._C._ConvBackend
 
+BFLOAT16 = torch.bfloat16
+
 # PyTorch's own loops over products of matrices, with which it computes float32 where a problem is
 # small: one image of few elements, kernels of 3 at the most. Calls of oneDNN take longer.
 _PRODUCTS = (_Kernel.Slow2d, _Kernel.SlowTranspose2d, _Kernel.SlowTranspose3d)
@@ -73,10 +75,11 @@ def _small_product(call: Call) -> bool:
     # In other types these loops take many times as long as ours.
     if call.dtype is not torch.float32:
         return False
-    # One thread, 62 problems: 0.67, and 1.04 above 30 MFLOP; two threads, 34 problems: 0.41.
+    # One thread, 62 problems: 0.67, and 1.04 above 30 MFLOP; two threads, 38 problems: 0.68, the
+    # worst 0.14.
     if call.kernel in _PRODUCTS:
         return call.threads > 1 or call.flops < _SMALL_PRODUCT
-    # Below the limit 0.74 (one thread, 8 problems) and 0.52 (two, 6); above it 3.4 and 1.9.
+    # One thread, 8 problems below the limit: 0.74, 18 above it: 3.4.
     return bool(call.kernel == _Kernel.Slow3d and call.flops < _SMALL_VOLUME)
 
 
@@ -87,30 +90,32 @@ def _one_pixel(call: Call) -> bool:
 
 
 def _strided_1x1(call: Call) -> bool:
-    # One thread, 6 problems: 0.60; two threads, 4 problems: 0.95. Implementations for AMX are not
-    # used here where strides exceed the kernel: they were wrong in oneDNN before 3.13.
+    # Forward. One thread, 6 problems: 0.60; two threads, 8 problems: 1.41, which are taken.
+    # Implementations for AMX are not used here where strides exceed the kernel: they were wrong in
+    # oneDNN before 3.13.
     is_1x1 = prod(call.weights_shape[2:]) == 1 and max(call.geometry.stride) > 1
     is_dense = call.geometry.groups == 1 and call.src_shape[1] >= 4
     is_forward = call.forward and not call.geometry.transposed
-    return is_forward and is_1x1 and is_dense and call.is_native(torch.bfloat16)
+    return is_forward and is_1x1 and is_dense and call.threads == 1 and call.is_native(BFLOAT16)
 
 
 def _grouped(call: Call) -> bool:
-    # Groups of several channels. Channels last, one and two threads: forward 0.54 and 0.62 (13
-    # problems), gradients 0.96 and 0.61 (13). Channels first: the gradient of weights alone 0.92
-    # and 0.80 (11), all gradients 1.06 and 1.11, which are taken.
-    if not call.is_native(torch.bfloat16) or call.geometry.groups == 1 or call.is_depthwise:
+    # Groups of several channels. The gradient of weights alone, channels first: 0.92 on one thread
+    # (6 problems) and 0.82 on two (4). Forward, channels last: 0.54 on one (7), 1.15 on two (6).
+    # Other gradients are between 1.0 and 1.6.
+    if not call.is_native(BFLOAT16) or call.geometry.groups == 1 or call.is_depthwise:
         return False
-    return call.is_channels_last or call.only_weights
+    if call.is_channels_last:
+        return call.forward and call.threads == 1
+    return call.only_weights
 
 
 def _depthwise(call: Call) -> bool:
-    # Forward. One and two threads: bfloat16, channels last 0.89 and 0.70 (21 problems), first 1.25
-    # and 1.00; float16, last 0.42 and 0.78 (11), first 0.86 and 0.88 (15).
-    if not call.forward or not call.is_depthwise or len(call.weights_shape) == 3:
-        return False
-    is_bfloat16 = call.is_native(torch.bfloat16)
-    return call.is_native(torch.float16) or (is_bfloat16 and call.is_channels_last)
+    # Forward, channels last: bfloat16 0.89 on one thread (12 problems) and 0.88 on two (8), float16
+    # 0.42 (4) and 0.91 (4). Channels first 0.9 to 1.5.
+    is_forward_last = call.forward and call.is_channels_last
+    has_16_bits = call.is_native(BFLOAT16) or call.is_native(torch.float16)
+    return is_forward_last and call.is_depthwise and has_16_bits
 
 
 _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
