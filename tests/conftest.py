@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -21,14 +22,17 @@ from onednn_py.problem.recipe import Recipe, recipe
 from onednn_py.system.memory_pool import pool
 from tests.support.requirements import HAS_ONEDNN
 
-# Test folders of a framework that is missing here cannot be imported, nor can tests of a tool that
-# trains in PyTorch.
-MISSING = [
-    name for name in ("torch", "jax", "scipy", "dask") if importlib.util.find_spec(name) is None
-]
-collect_ignore = [*MISSING]
-if "torch" in MISSING:
-    collect_ignore.append("tools/benchmark/training/test_step.py")
+# What imports a framework, by its path under tests/: folders of the same names, and the tests of a
+# tool that trains in PyTorch.
+FRAMEWORKS = {
+    "torch": "torch",
+    "jax": "jax",
+    "scipy": "scipy",
+    "dask": "dask",
+    "tools/benchmark/training/test_step.py": "torch",
+}
+
+LEFT_OUT_TESTS, LEFT_OUT_FILES = pytest.StashKey[int](), pytest.StashKey[set[Path]]()
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
@@ -84,10 +88,52 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT_TESTS], config.stash[LEFT_OUT_FILES] = 0, set()
+
+
+def leaves_out_frameworks(config: pytest.Config) -> bool:
+    return "not frameworks" in config.option.markexpr
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no framework that is not asked for, or that is missing; CI asks for all."""
+    tests = Path(__file__).parent
+    inside = collection_path.is_relative_to(tests)
+    framework = FRAMEWORKS.get(collection_path.relative_to(tests).as_posix() if inside else "")
+    if framework is None:
+        return None
+    if not leaves_out_frameworks(config):
+        missing = importlib.util.find_spec(framework) is None
+        if not missing or ("CI" in os.environ and "frameworks" in config.option.markexpr):
+            return None
+    asked = [config.invocation_params.dir / arg.split("::")[0] for arg in config.args]
+    if any(collection_path.is_relative_to(path.resolve()) for path in asked):
+        is_file = collection_path.suffix == ".py"
+        files = [collection_path] if is_file else collection_path.rglob("test_*.py")
+        config.stash[LEFT_OUT_FILES].update(files)
+    return True
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count what the markers leave out; keywords leave out what else they like."""
+    for item in items:
+        config = item.config
+        is_marked = item.get_closest_marker("frameworks") is not None
+        if is_marked and leaves_out_frameworks(config) and not config.option.keyword:
+            config.stash[LEFT_OUT_TESTS] += 1
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     from tests.support.native_programs import TOTALS
 
     for name, total in TOTALS.items():
         terminalreporter.write_line(f"{name}: {total}")
-    for name in MISSING:
-        terminalreporter.write_line(f"tests/{name} left out: no {name} here")
+    tests, files = config.stash[LEFT_OUT_TESTS], len(config.stash[LEFT_OUT_FILES])
+    if tests or files:
+        terminalreporter.write_line(
+            f"left out: {tests:,} tests and {files:,} test files that need PyTorch, JAX, SciPy or "
+            "Dask (-m frameworks, with them installed)"
+        )
