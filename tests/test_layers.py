@@ -144,9 +144,7 @@ TESTED_BY = {
     "problem.shapes": "api/test_semantics.py",
     "problem.solvers": "api/test_semantics.py",
     "torch.bound_tensors": "torch/test_kernels.py",
-    "torch.registration": "torch/test_kernels.py",
     "torch.signature": "torch/test_kernels.py",
-    "torch.statistics": "torch/test_kernels.py",
     "torch.tensors": "torch/test_kernels.py",
 }
 

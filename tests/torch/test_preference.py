@@ -10,7 +10,7 @@ import torch
 
 import onednn_py.torch
 
-pytestmark = pytest.mark.frameworks
+pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("preferences")]
 
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 
