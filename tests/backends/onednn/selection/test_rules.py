@@ -39,6 +39,11 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
         ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("given", "matmul", "gemm:jit:f32")),
         ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic1ih231oc80kh3sh2ph1", "BWD_D", "f32", "NXC", ("given", "direct", "x64:gemm:jit")),
+        ("g32mb8ic32ih8oc32kh5ph2", "FWD_D", "f32", "NXC", ("given", "direct", "jit_dw:avx2")),
+        ("g2mb16ic8ih21oc8kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("g2mb16ic8ih21oc8kh1", "BWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb1ic220ih6oc288kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
     ],
 )
 def test_first_preference(
@@ -53,6 +58,28 @@ def test_first_preference(
 def test_weights_of_a_small_problem_are_not_reordered() -> None:
     rule = first_rule(problem_of("mb2ic10ih12oc48kh3ph1", "FWD_D", "f32", "NXC"))
     assert (rule.activations, rule.weights) == ("given", "given")
+
+
+def test_weights_for_few_pixels_are_not_reordered() -> None:
+    rule = first_rule(problem_of("mb1ic96ih5oc248kh3sh2ph1", "FWD_D", "f32", "NXC"))
+    assert (rule.activations, rule.weights) == ("given", "given")
+
+
+@pytest.mark.parametrize(
+    ("direction", "dtype", "formulation"),
+    [
+        ("BWD_W", "f32", "as_convolution"),
+        ("BWD_WB", "f32", "direct"),
+        ("BWD_W", "bf16", "direct"),
+        ("BWD_WB", "bf16", "as_convolution"),
+    ],
+)
+def test_transposed_weights_with_and_without_bias(
+    direction: str, dtype: str, formulation: str
+) -> None:
+    text = "mb4ic96ih28oc64oh56kh2sh2"
+    problem = problem_of(text, direction, dtype, "NXC", transposed=True)
+    assert first_rule(problem).formulation == formulation
 
 
 def test_bfloat16_through_float32() -> None:
@@ -79,7 +106,12 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
         ("mb8ic64ih28oc256kh1", "BWD_D", "f32", "NCX", "gemm:jit:f32"),
         ("mb8ic64ih28oc256kh1", "FWD_D", "f32", "NCX", "gemm:jit:f32"),
         ("mb4ic512ih7oc2048kh1", "BWD_W", "f32", "NXC", "gemm:jit:f32"),
-        ("mb16ic512ih7oc2048kh1", "BWD_W", "bf16", "NXC", "gemm:jit:bf16"),
+        ("mb32ic512ih7oc2048kh1", "BWD_W", "bf16", "NXC", "gemm:jit:bf16"),
+        ("mb1ic48ih8oc360kh1", "BWD_W", "bf16", "NXC", "brg:avx512_core_amx"),
+        ("mb16ic28ih7oc96kh1", "BWD_D", "f32", "NCX", "gemm:jit:f32"),
+        ("mb16ic96ih16oc112kh1", "FWD_D", "bf16", "NCX", "brg:avx512_core_amx"),
+        ("mb2ic128ih56oc64kh1", "FWD_D", "bf16", "NCX", "gemm:jit:bf16"),
+        ("mb8ic12ih5oc800kh1", "BWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
     ],
 )
 def test_products(text: str, direction: str, dtype: str, data_format: str, name: str) -> None:
@@ -92,7 +124,8 @@ def test_products(text: str, direction: str, dtype: str, data_format: str, name:
     ("text", "direction", "dtype", "data_format"),
     [
         ("mb16ic256ih56oc64kh1", "BWD_D", "f32", "NXC"),
-        ("mb8ic64ih7oc256kh1", "BWD_D", "f32", "NCX"),
+        ("mb8ic64ih4oc256kh1", "BWD_D", "f32", "NCX"),
+        ("mb8ic64ih28oc256kh1", "BWD_D", "bf16", "NCX"),
         ("mb2ic256ih14oc64kh1", "BWD_D", "bf16", "NXC"),
         ("mb16ic64ih56oc256kh1", "BWD_W", "f32", "NXC"),
         ("mb16ic64ih56oc256kh1", "BWD_W", "bf16", "NXC"),

@@ -41,6 +41,22 @@ DATA = (
     ),
     Rule(
         lambda s: (
+            not s.dense and not s.depthwise and not s.channels_last and s.is_1x1 and not s.strided
+        ),
+        "any",
+        GEMM,
+        "2 groups of 4 -> 4, 21 x 21, 1x1: 2.1; 8 groups of 32 -> 64, 8 x 8: 1.7; bf16 64 groups of"
+        " 8 -> 8, 28 x 28: 1.7; 2 groups of 16 -> 16, 48 x 89: 1.4",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.inputs == 1 and s.strided and not s.bf16 and not s.transposed,
+        "given",
+        GEMM,
+        "1 -> 96, 12216, 15/2: 3.7; 1 -> 88, 77 x 77 x 77, 1x3x3/2: 1.9; 1 -> 80, 231 x 231, 3x3/2:"
+        " 1.9; 1 -> 48, 24 x 24 x 24, 1x3x3/2: 1.5",
+    ),
+    Rule(
+        lambda s: (
             s.bf16
             and s.dense
             and s.outputs <= 4
@@ -202,7 +218,14 @@ DATA = (
         "40 -> 32, 22 x 24, 1x7: 1; 28 -> 12, 10 x 10, 5x5: 1.3; 209 -> 19, 21 x 21, 3x3: 1.6",
     ),
     Rule(
-        lambda s: s.dense_first and s.strided and s.volume and not s.bf16 and s.inputs > 4,
+        lambda s: (
+            s.dense_first
+            and s.strided
+            and s.volume
+            and not s.bf16
+            and not s.is_1x1
+            and s.inputs > 4
+        ),
         "nxc",
         JIT,
         "30 -> 44, 8 x 8 x 8, 3x3x3/2: 1; 74 -> 9, 8 x 8 x 8, 3x3x3/2: 1.4; 8 -> 4, 16 x 16 x"

@@ -8,6 +8,52 @@ __all__ = ["WEIGHTS"]
 
 WEIGHTS = (
     Rule(
+        lambda s: (
+            not s.dense and not s.depthwise and not s.channels_last and s.is_1x1 and not s.strided
+        ),
+        "any",
+        GEMM,
+        "2 groups of 4 -> 4, 21 x 21, 1x1: 5.5; bf16 64 groups of 8 -> 16, 48 x 50: 3.8",
+    ),
+    Rule(
+        lambda s: (
+            s.transposed
+            and s.dense_last
+            and not s.bf16
+            and not s.is_1x1
+            and not s.has_bias_gradient
+        ),
+        "given",
+        JIT,
+        "transposed 20 -> 19, 24 x 24, 2x2/2: 4.5; 96 -> 9, 5 x 5, 4x4/2: 2.4; 464 -> 25, 72, 2/2:"
+        " 2.0; 18 problems: 1.42 in geometric mean, 1.01 at worst; with a bias gradient 0.4 and"
+        " 0.8",
+        formulation="as_convolution",
+    ),
+    # The deconvolution sums the bias gradient with plain loops.
+    Rule(
+        lambda s: (
+            s.transposed
+            and s.dense_last
+            and s.bf16
+            and s.has_bias_gradient
+            and s.dst_size >= 100_000
+        ),
+        "any",
+        BRGEMM_WEIGHTS,
+        "transposed 448 -> 32, 8 x 14 x 10, 1x1x1/2, with bias: 8.2; 96 -> 64, 28 x 28, 2x2/2, with"
+        " bias: 3.9; 80 -> 12, 8 x 8, 3x3/2, with bias: 0.9",
+        formulation="as_convolution",
+    ),
+    # Of so few pixels, blocks of channels do not pay for their reorders.
+    Rule(
+        lambda s: s.is_product and s.dense_first and not s.bf16 and s.pixels < 784,
+        "any",
+        GEMM,
+        "2 -> 37, 17 x 17: 2.4; 16 -> 24, 13 x 14: 1.5; 40 -> 320, 8 x 8: 1.5; 120 -> 715, 7 x 7:"
+        " 1.3; 22 problems: 1.27 in geometric mean, 0.99 at worst",
+    ),
+    Rule(
         lambda s: s.bf16 and s.transposed and s.dense_first and s.is_1x1 and s.strided,
         "any",
         GEMM,
