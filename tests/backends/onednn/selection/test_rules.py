@@ -41,6 +41,8 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic1ih231oc80kh3sh2ph1", "BWD_D", "f32", "NXC", ("given", "direct", "x64:gemm:jit")),
         ("g32mb8ic32ih8oc32kh5ph2", "FWD_D", "f32", "NXC", ("given", "direct", "jit_dw:avx2")),
+        ("mb2ic1ih222oc32kh5sh2ph2", "BWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic3ih232oc16kh4sh4", "BWD_W", "bf16", "NCX", ("any", "direct", "jit_bf16:any")),
         ("g2mb16ic8ih21oc8kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("g2mb16ic8ih21oc8kh1", "BWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb1ic220ih6oc288kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
@@ -111,6 +113,7 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
         ("mb16ic28ih7oc96kh1", "BWD_D", "f32", "NCX", "gemm:jit:f32"),
         ("mb16ic96ih16oc112kh1", "FWD_D", "bf16", "NCX", "brg:avx512_core_amx"),
         ("mb2ic128ih56oc64kh1", "FWD_D", "bf16", "NCX", "gemm:jit:bf16"),
+        ("mb2ic4id35oc16kd1", "FWD_D", "bf16", "NCX", "brg:avx512_core_amx"),
         ("mb8ic12ih5oc800kh1", "BWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
     ],
 )

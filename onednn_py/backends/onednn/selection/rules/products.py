@@ -123,4 +123,18 @@ PRODUCTS = (
         formulation="matmul",
         weights="given",
     ),
+    Rule(
+        lambda s: (
+            s.is_product
+            and s.dense_first
+            and not s.weights
+            and s.bf16
+            and s.pixels >= 400
+            and s.channels <= 8
+        ),
+        "given",
+        MATMUL,
+        "0.36, 0.66 of 3: 4 -> 16, 35 x 35 x 35; 2 -> 56, 14 x 14 x 14; 8 -> 11, 59 x 59",
+        formulation="matmul",
+    ),
 )
