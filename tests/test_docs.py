@@ -22,7 +22,18 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+# Pages whose examples import a framework.
+OF_FRAMEWORKS = {"docs/jax.md"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.frameworks] if name(path) in OF_FRAMEWORKS else [])
+        for path in DOCUMENTS
+    ],
+    ids=lambda path: name(path),
+)
 def test_examples_of_documents(path: Path) -> None:
     fenced = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
     globals_: dict[str, object] = {}

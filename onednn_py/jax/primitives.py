@@ -1,0 +1,134 @@
+"""Forward, backward data and backward weights: three bilinear primitives.
+
+They are the three ways to leave one tensor out of the sum <dst, convolution(src, weights)>, so that
+each one's transposes are the two others. Batches fold into the minibatch, into the channels of one
+side, or into groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+from jax import numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from .folding import fold, unfold
+from .geometry import Geometry
+from .lowering import lower, lower_to_lax
+
+__all__ = ["backward_data_p", "backward_weights_p", "forward_p"]
+
+
+class _Tensor(NamedTuple):
+    """A tensor of the convolution, and how it is called in `Geometry`."""
+
+    name: str
+
+    def axis(self, geometry: Geometry, role: int) -> int:
+        spec: tuple[int, ...] = getattr(geometry, f"{self.name}_spec")
+        return spec[role]
+
+
+SRC, WEIGHTS, DST = _Tensor("src"), _Tensor("weights"), _Tensor("dst")
+
+# Where a batch goes if one tensor of the three has none: the axes of the two others that take it,
+# as positions in their specs, and whether these axes are divided into groups.
+_FOLDS: dict[_Tensor, dict[_Tensor, tuple[int, bool]]] = {
+    WEIGHTS: {SRC: (0, False), DST: (0, False)},
+    DST: {SRC: (1, True), WEIGHTS: (1, False)},
+    SRC: {WEIGHTS: (0, True), DST: (1, True)},
+}
+# If all three have one, it multiplies the groups.
+_ALL_FOLDS: dict[_Tensor, tuple[int, bool]] = {
+    SRC: (1, False),
+    WEIGHTS: (0, False),
+    DST: (1, False),
+}
+
+
+def _primitive(
+    name: str, inputs: tuple[_Tensor, _Tensor], result: _Tensor
+) -> tuple[Primitive, Callable[..., Any]]:
+    primitive = Primitive(f"onednn_{name}")
+
+    def abstract(first: Any, second: Any, *, geometry: Geometry) -> Any:
+        shape = getattr(geometry, f"{result.name}_shape")(first.shape, second.shape)
+        # What else an abstract value has, such as the axes along which it varies, is the operands'.
+        return first.update(shape=shape, weak_type=False)
+
+    primitive.def_abstract_eval(abstract)
+
+    @partial(jax.jit, static_argnames="geometry")
+    def compiled(first: Any, second: Any, geometry: Geometry) -> Any:
+        return primitive.bind(first, second, geometry=geometry)
+
+    def implementation(first: Any, second: Any, *, geometry: Geometry) -> Any:
+        with jax.disable_jit(False):
+            return compiled(first, second, geometry)
+
+    primitive.def_impl(implementation)
+    batching.primitive_batchers[primitive] = partial(_batched, primitive, inputs, result)
+    mlir.register_lowering(primitive, partial(lower_to_lax, name))
+    mlir.register_lowering(primitive, partial(lower, name), platform="cpu")
+    return primitive
+
+
+def _batched(
+    primitive: Primitive,
+    inputs: tuple[_Tensor, _Tensor],
+    result: _Tensor,
+    operands: Any,
+    batch_axes: Any,
+    *,
+    geometry: Geometry,
+) -> tuple[Any, int]:
+    """Compute a batch of operations as a single one; the result's batch axis is its first."""
+    given = dict(zip(inputs, zip(operands, batch_axes, strict=True), strict=True))
+    (batch,) = {array.shape[axis] for array, axis in given.values() if axis is not None}
+    if batch == 0:
+        shapes = [
+            array.shape if axis is None else array.shape[:axis] + array.shape[axis + 1 :]
+            for array, axis in given.values()
+        ]
+        shape = getattr(geometry, f"{result.name}_shape")(*shapes)
+        return jnp.zeros((0, *shape), operands[0].dtype), 0
+    alone = [tensor for tensor, (_, axis) in given.items() if axis is None]
+    folds = _FOLDS[alone[0]] if alone else _ALL_FOLDS
+    folded = []
+    for tensor, (array, batch_axis) in given.items():
+        if batch_axis is not None:
+            position, is_grouped = folds[tensor]
+            groups = geometry.groups if is_grouped else 1
+            array = fold(array, batch_axis, tensor.axis(geometry, position), groups)
+        folded.append(array)
+    whole = primitive.bind(*folded, geometry=geometry if alone else geometry.in_groups(batch))
+    position, is_grouped = folds[result]
+    groups = geometry.groups if is_grouped else 1
+    return unfold(whole, result.axis(geometry, position), batch, groups), 0
+
+
+forward_p = _primitive("forward", (SRC, WEIGHTS), DST)
+backward_data_p = _primitive("backward_data", (DST, WEIGHTS), SRC)
+backward_weights_p = _primitive("backward_weights", (SRC, DST), WEIGHTS)
+
+# The rules get a cotangent of the result and the two operands, the one to transpose by as a
+# placeholder.
+ad.defbilinear(
+    forward_p,
+    lambda diff_dst, _, weights, **kw: backward_data_p.bind(diff_dst, weights, **kw),
+    lambda diff_dst, src, _, **kw: backward_weights_p.bind(src, diff_dst, **kw),
+)
+ad.defbilinear(
+    backward_data_p,
+    lambda src, _, weights, **kw: forward_p.bind(src, weights, **kw),
+    lambda src, diff_dst, _, **kw: backward_weights_p.bind(src, diff_dst, **kw),
+)
+ad.defbilinear(
+    backward_weights_p,
+    lambda weights, _, diff_dst, **kw: backward_data_p.bind(diff_dst, weights, **kw),
+    lambda weights, src, _, **kw: forward_p.bind(src, weights, **kw),
+)

@@ -1,0 +1,48 @@
+"""Which JAX this package needs, and the error where it is missing or too old."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["OLDEST_JAX", "require_jax"]
+
+# The oldest version with which the tests passed. `buffer_callback` came with 0.6.1; before it,
+# `pure_callback` takes its place.
+OLDEST_JAX = "0.6.0"
+
+_COMMAND = 'pip install "onednn_py[jax]"'
+
+# Where the names stand that this package builds on.
+_NEEDED = {
+    "jax": ("typeof", "pure_callback"),
+    "jax.extend.core": ("Primitive",),
+    "jax.interpreters.ad": ("defbilinear",),
+    "jax.interpreters.batching": ("primitive_batchers",),
+    "jax.interpreters.mlir": ("lower_fun", "register_lowering"),
+}
+
+
+def require_jax() -> None:
+    """Check that JAX is there, and new enough by the names that it has.
+
+    Raises
+    ------
+    ImportError
+        With the command that installs JAX.
+    """
+    try:
+        jax = importlib.import_module("jax")
+    except ImportError as error:
+        raise ImportError(f"onednn_py.jax needs JAX: {_COMMAND}") from error
+    for module, names in _NEEDED.items():
+        try:
+            found = importlib.import_module(module)
+        except ImportError:
+            found = None
+        missing = [name for name in names if not hasattr(found, name)]
+        if missing:
+            version = getattr(jax, "__version__", "of unknown version")
+            raise ImportError(
+                f"onednn_py.jax needs JAX {OLDEST_JAX} or newer; JAX {version} has no "
+                f"{module}.{missing[0]}: {_COMMAND}"
+            )
