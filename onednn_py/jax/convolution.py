@@ -168,12 +168,15 @@ def _convolution(lhs: Any, rhs: Any, *, options: Any, settings: Settings) -> Any
     *casts, equation = jaxpr.eqns
     parameters = equation.params
     operands = _cast_operands(jaxpr, casts, equation, (lhs, rhs))
-    if operands is None or not _is_supported(parameters, *operands, equation.outvars[0].aval):
+    if operands is None:
+        return function(lhs, rhs)
+    lhs, rhs = operands
+    if not _is_supported(parameters, lhs, rhs, equation.outvars[0].aval):
         return function(lhs, rhs)
     result_type = parameters["preferred_element_type"]
     if result_type is not None:
-        operands = tuple(operand.astype(result_type) for operand in operands)
-    return _computed(*operands, parameters, settings)
+        lhs, rhs = lhs.astype(result_type), rhs.astype(result_type)
+    return _computed(lhs, rhs, parameters, settings)
 
 
 def _cast_operands(jaxpr: Any, casts: Any, equation: Any, operands: Any) -> Any:

@@ -15,7 +15,7 @@ class Settings(NamedTuple):
     """The settings of ``onednn_py`` that were in force when a function was traced."""
 
     backend: str
-    effort: str
+    effort: Any
     fpmath_mode: str
 
 

@@ -7,7 +7,6 @@ side, or into groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -50,9 +49,7 @@ _ALL_FOLDS: dict[_Tensor, tuple[int, bool]] = {
 }
 
 
-def _primitive(
-    name: str, inputs: tuple[_Tensor, _Tensor], result: _Tensor
-) -> tuple[Primitive, Callable[..., Any]]:
+def _primitive(name: str, inputs: tuple[_Tensor, _Tensor], result: _Tensor) -> Any:
     primitive = Primitive(f"onednn_{name}")
 
     def abstract(first: Any, second: Any, *, geometry: Geometry) -> Any:

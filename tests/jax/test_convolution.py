@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
-from jax import lax
+from jax import export, lax
 from jax import numpy as jnp
 
 import onednn_py.jax
@@ -226,8 +226,8 @@ def test_mixed_types_fail_as_in_lax() -> None:
 def test_numpy_arrays_and_symbolic_shapes() -> None:
     src, weights = np.ones((1, 1, 4), np.float32), np.ones((1, 1, 2), np.float32)
     assert conv_general_dilated(src, weights, (1,), "VALID").tolist() == [[[2.0, 2.0, 2.0]]]
-    (n,) = jax.export.symbolic_shape("n")
-    exported = jax.export.export(jax.jit(lambda s: conv_general_dilated(s, weights, (1,), "SAME")))(
+    (n,) = export.symbolic_shape("n")
+    exported = export.export(jax.jit(lambda s: conv_general_dilated(s, weights, (1,), "SAME")))(
         jax.ShapeDtypeStruct((n, 1, 4), jnp.float32)
     )
     assert exported.call(np.ones((3, 1, 4), np.float32)).shape == (3, 1, 4)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 from jax import numpy as jnp
 
 from onednn_py.jax import callbacks, conv_general_dilated, lowering, requirements
@@ -91,7 +91,7 @@ def test_other_platforms_and_exported_programs() -> None:
     assert "stablehlo.convolution" in text
     assert "callback" not in text
     for platforms in (["cpu"], ["cpu", "tpu"]):
-        exported = jax.export.export(function, platforms=platforms)(*case)
+        exported = export.export(function, platforms=platforms)(*case)
         assert "callback" not in exported.mlir_module()
         assert_equal(exported.call(*case), gradients(lax.conv_general_dilated)(*case))
 
