@@ -17,13 +17,16 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(onednn_py.__file__).parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+# Rooms that import a framework, which not every environment has.
+FRAMEWORKS = ("torch", "jax", "scipy", "dask")
+
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 # Pages whose examples import a framework.
-OF_FRAMEWORKS = {"docs/jax.md"}
+OF_FRAMEWORKS = {"docs/dask.md", "docs/jax.md"}
 
 
 @pytest.mark.parametrize(
