@@ -262,8 +262,8 @@ def _recipe(function: str, shapes: Sequence[Any], attributes: dict[str, Any]) ->
     tensors = [tensor for tensor in operation.tensors if tensor != "bias"]
     most = len(tensors) + (operation.shape_argument is not None)
     if not len(tensors) <= len(shapes) <= most:
-        names = ", ".join([*tensors, *filter(None, [operation.shape_argument])])
-        raise ShapeError(f"{function}: expected the shapes of {names}; got {len(shapes)}")
+        expected = ", ".join([*tensors, *filter(None, [operation.shape_argument])])
+        raise ShapeError(f"{function}: expected the shapes of {expected}; got {len(shapes)}")
     arguments = dict(attributes)
     for tensor, shape in zip(tensors, shapes, strict=False):
         arguments[tensor] = TensorSpec(tuple(shape), np.float32)

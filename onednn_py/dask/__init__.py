@@ -11,12 +11,18 @@ the result needs is arithmetic that `onednn_py.overlap` has without dask, for us
 """
 
 try:
-    import dask.array as _array  # noqa: F401 - the package of that name, not this one
-    import dask.task_spec as _task_spec  # noqa: F401
+    import dask._task_spec as _task_spec  # noqa: F401 - not in older versions
+    import dask.array as _array  # the package of that name, not this one
 except ImportError as error:
     raise ImportError(
-        'onednn_py.dask needs dask 2025.1 or newer: pip install --upgrade "onednn_py[dask]"'
+        'onednn_py.dask needs dask 2024.12 or newer: pip install --upgrade "onednn_py[dask]"'
     ) from error
+
+if getattr(_array, "array_expr_enabled", lambda: False)():
+    raise ImportError(
+        "onednn_py.dask does not know dask's experimental expressions of arrays: leave its setting"
+        " array.query-planning (DASK_ARRAY__QUERY_PLANNING) at False"
+    )
 
 from onednn_py.overlap import InputPart, needed_part, reached_part
 

@@ -143,13 +143,11 @@ def _results(recipe: Recipe, arrays: dict[str, Any], settings: dict[str, Any]) -
         role: Source(array.name, array.chunks, f"{operation.name}-{role}-part-{token}")
         for role, array in arrays.items()
     }
-    make = data_tasks
-    if operation.direction is Direction.BACKWARD_WEIGHTS:
-        make = weights_tasks
-    result = _array(
-        make(f"{operation.name}-{token}", call, recipe, sources, split_every), call, arrays.values()
-    )
-    if operation.direction is not Direction.BACKWARD_WEIGHTS or "bias" not in recipe.views:
+    name = f"{operation.name}-{token}"
+    if operation.direction is not Direction.BACKWARD_WEIGHTS:
+        return _array(data_tasks(name, call, recipe, sources, split_every), call, arrays.values())
+    result = _array(weights_tasks(name, call, recipe, sources, split_every), call, arrays.values())
+    if "bias" not in recipe.views:
         return result
     bias = BiasTasks(f"{operation.name}-bias-{token}", call, sources["dst"], split_every)
     return result, _array(bias, call, [arrays["dst"]])

@@ -9,7 +9,7 @@ and attributes are checked at once; nothing is computed before the result is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onednn_py.api.types import (
     AnyArray,
@@ -26,7 +26,6 @@ from onednn_py.api.types import (
 from .collections import collection
 
 if TYPE_CHECKING:
-    import dask.array as da
     from typing_extensions import Never
 
 __all__ = [
@@ -41,7 +40,8 @@ __all__ = [
 # Most partial results that a task of a tree of sums adds, as in dask's own reductions.
 SPLIT_EVERY = 4
 
-DaskArray = Any if not TYPE_CHECKING else da.Array
+# dask has no types of its own.
+DaskArray: TypeAlias = Any
 
 
 def convolution(

@@ -15,11 +15,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from dask.highlevelgraph import Layer, MaterializedLayer
-from dask.task_spec import Task, TaskRef
 
 from . import blocks
 
-__all__ = ["BlockLayer", "Graph", "Interval", "Source", "Tasks", "add_total"]
+try:
+    from dask.task_spec import Task, TaskRef
+except ImportError:  # older versions have them under this name alone
+    from dask._task_spec import Task, TaskRef
+
+__all__ = ["BlockLayer", "Graph", "Interval", "Source", "Task", "TaskRef", "Tasks", "add_total"]
 
 Interval = tuple[int, int]
 Graph = dict[Any, Any]

@@ -8,14 +8,12 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from dask.task_spec import Task, TaskRef
-
 from onednn_py.overlap import SpatialAxis, spatial_axes
 from onednn_py.problem.formats import TensorView
 from onednn_py.problem.recipe import Recipe
 
 from . import blocks
-from .layer import Graph, Interval, Source, add_total
+from .layer import Graph, Interval, Source, Task, TaskRef, add_total
 from .partition import (
     ChannelBlock,
     box_of,

@@ -68,7 +68,7 @@ def test_the_same_bits_as_on_numpy_arrays(
     for seed, name in enumerate(names):
         tensors = CURATED[name].integers(dtype)
         positional, chunked, keywords = dask_arguments(
-            tensors, function, seed, "NXC", False, "native"
+            tensors, function, seed, "NXC", False, "native", most=2
         )
         expected.append(getattr(onednn_py, function)(*positional, **keywords))
         lazy.append(getattr(functions, function)(*chunked, **keywords))
@@ -90,7 +90,7 @@ def test_a_worker_that_dies(client: Any, functions: Any) -> None:
     whole = rng.standard_normal((4, 40, 40, 8), np.float32)
     diff = rng.standard_normal((4, 40, 40, 4), np.float32)
     src, diff_dst = (
-        da.from_array(array, chunks=(1, 10, 10, 4)).map_blocks(slow_chunk, 0.02, dtype=array.dtype)
+        da.from_array(array, chunks=(1, 20, 20, 4)).map_blocks(slow_chunk, 0.1, dtype=array.dtype)
         for array in (whole, diff)
     )
     lazy = functions.convolution_backward_weights(
@@ -118,17 +118,20 @@ def peak_bytes() -> int:
 
 
 def made(block_info: Any = None) -> np.ndarray:
-    return np.ones(block_info[None]["chunk-shape"], np.float32)
+    """A block of zeros with ones so far apart that no window sees two."""
+    block = np.zeros(block_info[None]["chunk-shape"], np.float32)
+    block[:, 8::16, 8::16, 8::16] = 1
+    return block
 
 
 def test_peak_memory_is_bounded_by_chunks(
     client: Any, functions: Any, record_property: pytest.RecordProperty
 ) -> None:
-    """A volume of 768 MB, from which nothing but sums is left, in chunks of 4 MB."""
+    """A volume of 201 MB in chunks of 1 MB, from which nothing but sums is left."""
     import dask
     import dask.array as da
 
-    chunks = ((1,), (64,) * 48, (128,) * 2, (128,) * 2, (1,))
+    chunks = ((1,), (64,) * 12, (64,) * 4, (64,) * 4, (1,))
     src = da.map_blocks(made, chunks=chunks, dtype=np.float32, meta=np.empty((0,) * 5, np.float32))
     weights = np.ones((3, 3, 3, 1, 1), np.float32)
     same = {"pads_begin": 1, "pads_end": 1}
@@ -144,10 +147,10 @@ def test_peak_memory_is_bounded_by_chunks(
     diff_weights = functions.convolution_backward_weights(src, dst, weights.shape, **same)
     sums = [diff_src.max(), diff_weights]
     largest, gradient = client.gather(client.compute(dask.persist(*sums)), direct=False)
-    assert largest == 27**2
-    assert gradient[1, 1, 1, 0, 0] == pytest.approx(float(dst.sum().compute()), rel=1e-6)
+    assert largest == 27
+    assert (gradient == src.size // 16**3).all()
     after = client.run(peak_bytes)
     grown = max(after[worker] - before.get(worker, 0) for worker in after)
     record_property("bytes of the volume", src.nbytes)
     record_property("bytes that a worker's peak grew", grown)
-    assert grown < src.nbytes / 4
+    assert grown < src.nbytes / 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 from typing import Any
@@ -222,6 +223,20 @@ def test_arrays_of_other_byte_order_and_of_zero_chunks(da: Any, functions: Any) 
     assert actual.dtype == np.float32
     assert actual.dtype.isnative
     assert (actual == expected).all()
+
+
+def test_expressions_of_arrays_are_refused_at_import() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "import onednn_py.dask"],
+        env={**os.environ, "DASK_ARRAY__QUERY_PLANNING": "True"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    import dask.array
+
+    knows = hasattr(dask.array, "array_expr_enabled")
+    assert ("leave its setting array.query-planning" in done.stderr) == knows, done.stderr
 
 
 def test_without_dask_the_command_is_named() -> None:

@@ -21,11 +21,13 @@ DASK_FUNCTIONS = (
 )
 
 
-def drawn_chunks(shape: tuple[int, ...], rng: random.Random) -> tuple[tuple[int, ...], ...]:
-    """Chunks of any sizes, thin ones, and one or several along every axis."""
+def drawn_chunks(
+    shape: tuple[int, ...], rng: random.Random, most: int | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """Chunks of any sizes, thin ones, and one or several along every axis, ``most`` at the most."""
     chunks = []
     for extent in shape:
-        pieces = rng.choice([1, 1, 2, 3, extent])
+        pieces = min(rng.choice([1, 1, 2, 3, extent]), most or extent)
         edges = sorted(rng.randrange(1, extent) for _ in range(min(pieces, extent) - 1))
         edges = sorted({0, *edges, extent})
         chunks.append(tuple(b - a for a, b in pairwise(edges)) or (0,))
@@ -53,7 +55,13 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
 
 
 def dask_arguments(
-    tensors: Tensors, function: str, seed: int, data_format: str, weights_first: bool, form: str
+    tensors: Tensors,
+    function: str,
+    seed: int,
+    data_format: str,
+    weights_first: bool,
+    form: str,
+    most: int | None = None,
 ) -> tuple[list[Any], list[Any], dict[str, Any]]:
     """Arguments of a function: NumPy's, then with dask arrays of drawn chunks, and the keywords."""
     import dask.array as da
@@ -63,7 +71,7 @@ def dask_arguments(
     chunked = []
     for number, value in enumerate(positional):
         if isinstance(value, np.ndarray) and (number == 0 or rng.random() < 0.8):
-            value = da.from_array(value, chunks=drawn_chunks(value.shape, rng))
+            value = da.from_array(value, chunks=drawn_chunks(value.shape, rng, most))
         chunked.append(value)
     return positional, chunked, keywords
 
