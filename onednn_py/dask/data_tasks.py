@@ -18,7 +18,7 @@ from onednn_py.problem.problem import Direction
 from onednn_py.problem.recipe import Recipe
 
 from . import blocks
-from .layer import Graph, Interval, Source, Task, TaskRef, add_total
+from .layer import Graph, Interval, Source, Task, TaskRef, add_total, step_name
 from .partition import (
     ChannelBlock,
     box_of,
@@ -125,7 +125,7 @@ class DataTasks:
         for number, term in enumerate(channels.terms):
             block, operands = self._term(graph, minibatch, term, space)
             block = block._replace(shape=shape, written=places, is_partial=is_partial)
-            own = (f"{self.name}-partial", number, *key[1:]) if is_partial else key
+            own = (step_name(self.name, "partial"), number, *key[1:]) if is_partial else key
             operands += [] if is_partial else bias
             graph[own] = Task(own, blocks.data_block, self.call, block, *operands)
             partials.append(TaskRef(own))

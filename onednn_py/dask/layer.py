@@ -23,7 +23,17 @@ try:
 except ImportError:  # older versions have them under this name alone
     from dask._task_spec import Task, TaskRef
 
-__all__ = ["BlockLayer", "Graph", "Interval", "Source", "Task", "TaskRef", "Tasks", "add_total"]
+__all__ = [
+    "BlockLayer",
+    "Graph",
+    "Interval",
+    "Source",
+    "Task",
+    "TaskRef",
+    "Tasks",
+    "add_total",
+    "step_name",
+]
 
 Interval = tuple[int, int]
 Graph = dict[Any, Any]
@@ -207,6 +217,12 @@ class Source:
                 yield _Part(chunk, slice(start, stop), is_whole, code)
 
 
+def step_name(name: str, step: str) -> str:
+    """Return the name of the tasks of a step towards a result, as dask's displays group them."""
+    head, token = name.rsplit("-", 1)
+    return f"{head}-{step}-{token}"
+
+
 def add_total(
     graph: Graph,
     key: tuple[Any, ...],
@@ -236,7 +252,7 @@ def add_total(
             if len(group) == 1:
                 partials += group
                 continue
-            own = (f"{name}-sum", level, number, *index)
+            own = (step_name(name, "sum"), level, number, *index)
             graph[own] = Task(own, blocks.partial_sum, *group)
             partials.append(TaskRef(own))
         level += 1

@@ -13,7 +13,7 @@ from onednn_py.problem.formats import TensorView
 from onednn_py.problem.recipe import Recipe
 
 from . import blocks
-from .layer import Graph, Interval, Source, Task, TaskRef, add_total
+from .layer import Graph, Interval, Source, Task, TaskRef, add_total, step_name
 from .partition import (
     ChannelBlock,
     box_of,
@@ -116,7 +116,7 @@ class WeightsTasks:
         is_partial = len(terms) > 1
         partials = []
         for number, (minibatch, space) in enumerate(terms):
-            own = (f"{self.name}-partial", number, *key[1:]) if is_partial else key
+            own = (step_name(self.name, "partial"), number, *key[1:]) if is_partial else key
             call, operands = self._term(graph, block, minibatch, space)
             call = call._replace(shape=shape, is_partial=is_partial)
             graph[own] = Task(own, blocks.weights_block, self.call, call, *operands)
@@ -246,7 +246,7 @@ class BiasTasks:
         counts[self.call.channel_axis] = range(key[1], key[1] + 1)
         partials = []
         for number, index in enumerate(product(*counts)):
-            own = (f"{self.name}-partial", number, key[1])
+            own = (step_name(self.name, "partial"), number, key[1])
             chunk = TaskRef((self.diff_dst.name, *index))
             graph[own] = Task(own, blocks.bias_sum, self.call, chunk)
             partials.append(TaskRef(own))

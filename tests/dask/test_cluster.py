@@ -127,11 +127,11 @@ def made(block_info: Any = None) -> np.ndarray:
 def test_peak_memory_is_bounded_by_chunks(
     client: Any, functions: Any, record_property: pytest.RecordProperty
 ) -> None:
-    """A volume of 201 MB in chunks of 1 MB, from which nothing but sums is left."""
+    """A volume of 201 MB in chunks of 2 MB, from which nothing but sums is left."""
     import dask
     import dask.array as da
 
-    chunks = ((1,), (64,) * 12, (64,) * 4, (64,) * 4, (1,))
+    chunks = ((1,), (32,) * 24, (128,) * 4, (128,), (1,))
     src = da.map_blocks(made, chunks=chunks, dtype=np.float32, meta=np.empty((0,) * 5, np.float32))
     weights = np.ones((3, 3, 3, 1, 1), np.float32)
     same = {"pads_begin": 1, "pads_end": 1}
