@@ -23,7 +23,8 @@ import checkout  # noqa: F401
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, progress
+from dask.utils import key_split
+from distributed import Client, LocalCluster, get_task_stream, progress
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -185,6 +186,15 @@ def _cluster(memory: str) -> Iterator[Any]:
         yield client
 
 
+def _imported() -> None:
+    """Load both libraries, which takes longer than a block."""
+    from scipy import ndimage, signal  # noqa: F401
+
+    import onednn_py
+
+    onednn_py.info()
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -192,14 +202,16 @@ def _peak() -> int:
 def _measured(lazy: Any, memory: str) -> tuple[float, int, list[Mapping[str, Any]]]:
     """Return the seconds, the largest peak of a worker in bytes, and the task stream."""
     with _cluster(memory) as client:
-        start = time.perf_counter()
-        future = client.compute(lazy)
-        if sys.stderr.isatty():
-            progress(future)
-        future.result()
-        seconds = time.perf_counter() - start
+        client.run(_imported)
+        with get_task_stream(client) as stream:
+            start = time.perf_counter()
+            future = client.compute(lazy)
+            if sys.stderr.isatty():
+                progress(future)
+            future.result()
+            seconds = time.perf_counter() - start
         peak = max(client.run(_peak).values())
-        return seconds, peak, list(client.get_task_stream())
+        return seconds, peak, list(stream.data)
 
 
 def table(times: Mapping[tuple[str, str], Sequence[tuple[float, int]]]) -> str:
@@ -253,7 +265,7 @@ def _draw_stream(axis: Any, stream: Sequence[Mapping[str, Any]]) -> None:
     first = min(span["start"] for record in stream for span in record["startstops"])
     for record in stream:
         for span in record["startstops"]:
-            name = record["name"] if span["action"] == "compute" else span["action"]
+            name = key_split(record["key"]) if span["action"] == "compute" else span["action"]
             lane = workers.index(record["worker"])
             width = span["stop"] - span["start"]
             spans.setdefault((lane, name), []).append((span["start"] - first, width))

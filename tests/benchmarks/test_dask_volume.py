@@ -53,7 +53,7 @@ def test_the_picture_is_drawn(script: Any, tmp_path: Path) -> None:
     stream = [
         {
             "worker": f"tcp://{number % 2}",
-            "name": f"task {number}",
+            "key": f"task{number}-{0:032x}",
             "startstops": [{"action": "compute", "start": number, "stop": number + 1.0}],
         }
         for number in range(12)
