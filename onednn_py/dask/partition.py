@@ -54,12 +54,13 @@ def windows_like_elements(axis: SpatialAxis, edges: Sequence[int]) -> list[Inter
 def elements_like_windows(axis: SpatialAxis, edges: Sequence[int]) -> list[Interval]:
     """Return elements in blocks, cut between the middles of windows of neighbouring chunks.
 
-    The inverse of `windows_like_elements` where that is possible: of two middles, the one that the
-    stride divides.
+    The inverse of `windows_like_elements` where that is possible.
     """
-    between = axis.extent - axis.stride
-    shift = between // 2 - axis.pad_begin
-    shift += between % 2 and shift % axis.stride != 0 and (shift + 1) % axis.stride == 0
+    shift = (axis.extent - axis.stride) // 2 - axis.pad_begin
+    lies_between = (axis.extent - axis.stride) % 2 == 1
+    if lies_between and (shift + 1) % axis.stride == 0 and axis.stride > 1:
+        # The middle is half an element further. Chunks are mostly multiples of the stride.
+        shift += 1
     inner = [edge * axis.stride + shift for edge in edges[1:-1]]
     return intervals([0, *_clipped(inner, axis.size), axis.size])
 
