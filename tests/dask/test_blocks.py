@@ -34,7 +34,7 @@ def repeat(case: Case, dtype: str, function: str, seed: int, data_format: str, f
     data_format=st.sampled_from(["NXC", "NCX"]),
     form=st.sampled_from(["native", "documented"]),
 )
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=150)
 def test_drawn_geometries_and_chunks(
     function: str, case: Case, dtype: str, seed: int, data_format: str, form: str
 ) -> None:
