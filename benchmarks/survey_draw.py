@@ -18,7 +18,7 @@ from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
 from onednn_py.tools.benchdnn import Descriptor
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
-from onednn_py.tools.benchmark.suites import SUITES, suite_files
+from onednn_py.tools.benchdnn.suites import SUITES, suite_files
 
 __all__ = ["DTYPES", "FAMILIES", "JOINT", "Drawn", "draw"]
 

@@ -14,7 +14,7 @@ from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.batch import BatchProblem, read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
 from onednn_py.tools.benchdnn.options import parse_choices
-from onednn_py.tools.benchmark.suites import (
+from onednn_py.tools.benchdnn.suites import (
     DEFAULT_DIRECTIONS,
     DEFAULT_PROBLEMS,
     suite_files,

@@ -16,7 +16,7 @@ from onednn_py.system import memory_pool
 from onednn_py.system.memory_pool import pool
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.suites import suite_files
+from onednn_py.tools.benchdnn.suites import suite_files
 from tests.support.candidate_runs import plan_problem
 from tests.support.forks import child_while_held, needs_fork
 from tests.support.requirements import needs_onednn

@@ -18,7 +18,7 @@ import pytest
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.errors import OneDNNError
 from onednn_py.tools.benchdnn.batch import read_batch
-from onednn_py.tools.benchmark.suites import SUITES, suite_files
+from onednn_py.tools.benchdnn.suites import SUITES, suite_files
 from tests.support.paths import ROOT
 from tests.support.requirements import needs_onednn
 

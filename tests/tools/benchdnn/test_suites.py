@@ -10,7 +10,7 @@ import pytest
 from onednn_py.errors import AttributeValueError
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.suites import (
+from onednn_py.tools.benchdnn.suites import (
     ABOUT_MINUTES,
     DEFAULT_DIRECTIONS,
     SUITES,
