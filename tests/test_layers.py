@@ -42,6 +42,11 @@ ROOMS = (
     "jax",
     "scipy",
     "dask",
+    "tools.text",
+    "tools.extras",
+    "tools.benchdnn",
+    "tools.native_programs",
+    "testing",
     "tools",
     "cli",
     "__main__",
@@ -67,8 +72,9 @@ NOT_PUBLIC = {
     "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
     "problem.dtypes": ({"tools", "cli"}, "tolerances and arrays by benchdnn's names of types"),
     "problem.operations": (
-        {"tools.benchdnn", "tools.graph_files"},
-        "benchdnn's directions and the kinds of graph files are looked up in the table",
+        {"tools.benchdnn", "tools.graph_files", "testing.candidate"},
+        "benchdnn's directions, the kinds of graph files and the functions that a candidate may"
+        " have are looked up in the table",
     ),
     "problem.problem": (
         {"tools.benchdnn", "tools.graph_files", "tools.native_programs"},
@@ -78,6 +84,7 @@ NOT_PUBLIC = {
         {"tools.benchdnn", "tools.graph_files"},
         "the Problem of a case without its data, for tune and known defects",
     ),
+    "problem.foreign": ({"testing.candidate"}, "results of candidates may be of other libraries"),
     "problem.geometry": ({"tools.benchdnn"}, "benchdnn's descriptors leave sizes out"),
     "problem.attributes": ({"tools.graph_files"}, "a graph file's shapes fail with the same words"),
     "problem.arrays": (
@@ -259,11 +266,11 @@ def test_backends_do_not_know_each_other(one: str, other: str) -> None:
 
 
 def test_frameworks_and_tools_use_public_names() -> None:
-    public = {"__init__", "errors", "wisdom", "tools", "cli"}
+    public = {"__init__", "errors", "wisdom", "testing", "tools", "cli"}
     used = set()
     for module, targets in EDGES.items():
         top = module.split(".")[0]
-        if top not in (*FRAMEWORKS, "tools", "cli"):
+        if top not in (*FRAMEWORKS, "testing", "tools", "cli"):
             continue
         for target in targets:
             if target.split(".")[0] in {top, *public}:
@@ -374,7 +381,8 @@ def test_import_loads_no_tool() -> None:
     code = """
 import sys
 import onednn_py
-loaded = [m for m in sys.modules if m.startswith(("onednn_py.tools", "onednn_py.cli"))]
+rooms = ("onednn_py.tools", "onednn_py.cli", "onednn_py.testing")
+loaded = [m for m in sys.modules if m.startswith(rooms)]
 assert not loaded, loaded
 assert onednn_py.load_graph.__module__ == "onednn_py.tools.graph_files"
 """

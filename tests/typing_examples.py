@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import onednn_py
+import onednn_py.testing
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type
@@ -40,6 +41,13 @@ def weights_gradients() -> None:
     assert_type(
         onednn_py.conv_transpose_backward_weights(SRC, DST, SHAPE, output_padding=[0, 0]), Array
     )
+
+
+def comparisons() -> None:
+    cases = onednn_py.testing.cases(["resnet50"], directions="BWD_D", max_flops=1e8)
+    assert_type(cases[0].tensors(), tuple[Array, ...])
+    assert_type(onednn_py.testing.compare(onednn_py, cases, against="onednn").failed, int)
+    onednn_py.testing.assert_matches({"convolution": onednn_py.convolution}, cases[0])
 
 
 def plans() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from onednn_py import AttributeValueError
 from onednn_py.config import MOST_THREADS
 from onednn_py.tools.benchdnn import parse_descriptor
-from onednn_py.tools.benchdnn.batch import BatchProblem, read_batch
-from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
-from onednn_py.tools.benchdnn.options import parse_choices
+from onednn_py.tools.benchdnn.batch import BatchProblem, Selection, named_operation, read_batch
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.options import parse_choices, parse_tags
 from onednn_py.tools.benchdnn.suites import (
     DEFAULT_DIRECTIONS,
     DEFAULT_PROBLEMS,
@@ -72,8 +72,15 @@ def add_problem_command(
             metavar="DESC",
             action=_Sources,
             help=f"{operation} descriptors such as {example}; without one, it names the "
-            "operation of the --batch behind it",
+            "operation of the --batch or the descriptors behind it",
         )
+    group.add_argument(
+        "descriptors",
+        nargs="*",
+        metavar="DESC",
+        action=_Sources,
+        help="descriptors behind other options, as in a command line of benchdnn's",
+    )
     group.add_argument(
         "--batch",
         metavar="FILE",
@@ -98,10 +105,18 @@ def add_problem_command(
     group.add_argument(
         "--format",
         type=_parser(partial(parse_choices, "format")),
-        default=DATA_FORMATS,
         metavar="FORMAT,...",
         help="NCX (weights OIX or IOX), NXC (weights XIO or XOI) (default: both)",
     )
+    for tensor in ("src", "dst"):
+        group.add_argument(
+            f"--{tensor[0]}tag",
+            dest=f"{tensor}_formats",
+            type=_parser(parse_tags),
+            metavar="TAG,...",
+            help=f"benchdnn's format of {tensor}, abx for NCX or axb for NXC; src and dst have the"
+            " same",
+        )
     group.add_argument(
         "--mb",
         type=natural,
@@ -190,15 +205,22 @@ def selected_cases(
     problems: list[BatchProblem] = []
     for operation, source in arguments.sources or arguments.default_sources:
         if isinstance(source, Path):
-            transposed = (operation or _operation_of(source)) == "deconv"
+            transposed = (operation or _named_operation(source)) == "deconv"
             batch = read_batch(source, transposed=transposed)
             problems.extend(batch.problems)
             screen.say(*batch.notes)
         else:
             descriptor = parse_descriptor(source, transposed=operation == "deconv")
             problems.append(BatchProblem(descriptor))
+    selection = Selection(
+        arguments.default_directions,
+        directions=arguments.dir,
+        dtypes=arguments.dt,
+        formats=_formats(arguments),
+        minibatch=arguments.mb,
+    )
     # A file may hold a problem twice, and --mb may make two problems equal.
-    cases = list(dict.fromkeys(case for problem in problems for case in _cases(problem, arguments)))
+    cases = list(dict.fromkeys(case for problem in problems for case in problem.cases(selection)))
     if leave_out_empty:
         empty = [case.descriptor for case in cases if not case.descriptor.minibatch]
         screen.say(*(f"left out, with nothing to compute: {descriptor}" for descriptor in empty))
@@ -208,27 +230,24 @@ def selected_cases(
     return cases
 
 
-def _cases(problem: BatchProblem, arguments: argparse.Namespace) -> list[Case]:
-    """Return a problem's cases; options override the file, and the file overrides defaults."""
-    minibatch = problem.minibatch if arguments.mb is None else arguments.mb
-    descriptor = problem.descriptor
-    if minibatch:
-        descriptor = descriptor.with_minibatch(minibatch)
-    dtypes = ("f32",) if problem.dtypes is None else problem.dtypes
-    return [
-        Case(descriptor, direction, dtype, data_format)
-        for direction in arguments.dir or problem.directions or arguments.default_directions
-        for dtype in arguments.dt or dtypes
-        for data_format in arguments.format
-    ]
+def _formats(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the formats of --format, --stag and --dtag, which must agree; None without them."""
+    given = {arguments.format, arguments.src_formats, arguments.dst_formats} - {None}
+    if len(given) > 1:
+        raise AttributeValueError(
+            "--format, --stag and --dtag: src and dst have one format, got several"
+        )
+    return given.pop() if given else None
 
 
 class _Sources(argparse.Action):
     """Appends descriptors, or a batch file of the operation whose option precedes it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        if self.dest != "batch":
+        if self.dest in EXAMPLES:
             namespace.operation = self.dest
+        elif self.dest == "descriptors" and values and not namespace.operation:
+            parser.error(f"{values[0]}: put --conv or --deconv before it")
         added = [(namespace.operation, value) for value in values]
         namespace.sources = [*namespace.sources, *added]
 
@@ -245,16 +264,14 @@ def _suites(text: str) -> list[tuple[str, Path]]:
     return [file for name in text.lower().split(",") for file in suite_files(name)]
 
 
-def _operation_of(path: Path) -> str:
-    resolved = path.resolve()
-    for name in (resolved.name.lower(), resolved.parent.name.lower()):
-        for operation in reversed(EXAMPLES):
-            if operation in name:
-                return operation
-    raise AttributeValueError(
-        f"--batch {path}: neither the file's name nor its folder's tells whether it is of conv"
-        " or deconv: put --conv or --deconv before it"
-    )
+def _named_operation(path: Path) -> str:
+    operation = named_operation(path)
+    if operation is None:
+        raise AttributeValueError(
+            f"--batch {path}: neither the file's name nor its folder's tells whether it is of conv"
+            " or deconv: put --conv or --deconv before it"
+        )
+    return operation
 
 
 def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError
+from onednn_py.testing.judgement import fit_to_limits
+from onednn_py.testing.report import Outcome, outcome_line, succeeded, summary_lines
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.extras import require
 from onednn_py.tools.verification.figure import save_error_figure
 from onednn_py.tools.verification.numerical_errors import Measurement, grouped, measure, table
 from onednn_py.tools.verification.numerical_errors import to_json as measurements_to_json
-from onednn_py.tools.verification.report import (
-    outcome_line,
-    succeeded,
-    summary_lines,
-    to_json,
-    to_junit,
-)
-from onednn_py.tools.verification.verifier import Outcome, Verifier, fit_to_limits, runners
+from onednn_py.tools.verification.report import to_json, to_junit
+from onednn_py.tools.verification.verifier import Verifier, runners
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
 from .problems import add_problem_command, natural, positive, selected_cases
@@ -157,7 +153,8 @@ def _verify(
             outcome = verifier.verify(case)
             outcomes.append(outcome)
             if arguments.verbose or outcome.status in printed:
-                screen.say(outcome_line(len(outcomes), outcome, command))
+                again = f"{command} {outcome.case.options}"
+                screen.say(outcome_line(len(outcomes), outcome, again))
     screen.say(*summary_lines(outcomes))
     write_json(arguments.json, {**facts, **to_json(outcomes, command)})
     if arguments.junit is not None:

@@ -15,9 +15,9 @@ import pytest
 
 import onednn_py
 from onednn_py.cli import main
+from onednn_py.testing.runners import NativeRunner
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.native_programs import ComparisonUnavailableError
-from onednn_py.tools.verification.native_runner import NativeRunner
 from tests.support.requirements import needs_onednn
 
 pytestmark = needs_onednn
@@ -121,6 +121,20 @@ def test_minibatch_and_empty_problems(capsys: pytest.CaptureFixture[str]) -> Non
     assert "SKIPPED (no elements to compute)" in capsys.readouterr().out
 
 
+def test_command_lines_of_benchdnn(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--dir=BWD_D", "--dt=bf16", "--stag=axb", "--dtag=axb", "--mb=1")
+    assert verify("-v", "--deconv", *options, "ic4iw3oc8kw3", "ic4iw5oc8kw3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    again = "python -m onednn_py verify --dir=BWD_D --dt=bf16 --format=NXC --deconv"
+    passed = [line for line in lines if ":PASSED " in line]
+    assert passed == [
+        f"1:PASSED {again} mb1ic4iw3oc8ow5kw3pw0", f"2:PASSED {again} mb1ic4iw5oc8ow7kw3pw0",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit):
+        verify(*options, "ic4iw3oc8kw3")
+    assert "ic4iw3oc8kw3: put --conv or --deconv before it" in capsys.readouterr().err
+
+
 def test_batch_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small, options = "ic4iw3oc8kw3\n", ("--format=NCX", "-v")
     for name in ("deconv_shapes", "conv_shapes", "shapes"):
@@ -184,6 +198,7 @@ def test_json_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (("--plot=errors.png",), "--plot draws the errors of --errors"),
         (("--errors", "--junit=report.xml"), "--junit reports tests"),
         (("--json=/nowhere/report.json",), "/nowhere/report.json: cannot be written"),
+        (("--stag=abx", "--dtag=axb"), "--stag and --dtag: src and dst have one format"),
     ],
 )
 def test_wrong_options_are_errors(
@@ -195,7 +210,15 @@ def test_wrong_options_are_errors(
 
 @pytest.mark.parametrize(
     "argument",
-    ["--dir=BWD", "--dt=f64", "--format=NHWC", "--mb=-1", "--max-flops=0", "--plot=a.pdf"],
+    [
+        "--dir=BWD",
+        "--dt=f64",
+        "--format=NHWC",
+        "--stag=aBx16b",
+        "--mb=-1",
+        "--max-flops=0",
+        "--plot=a.pdf",
+    ],
 )
 def test_wrong_values_are_usage_errors(argument: str) -> None:
     with pytest.raises(SystemExit) as exited:

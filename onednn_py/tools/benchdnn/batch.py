@@ -14,10 +14,27 @@ from typing import Any
 
 from onednn_py import AttributeValueError
 
+from .case import DATA_FORMATS, Case
 from .descriptor import Descriptor, parse_descriptor
 from .options import parse_choices, parse_minibatches
 
-__all__ = ["Batch", "BatchProblem", "read_batch"]
+__all__ = ["Batch", "BatchProblem", "Selection", "named_operation", "read_batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a caller asks of every problem; None where the caller leaves it to the problem.
+
+    The defaults are used where neither the caller nor the problem's file says anything.
+    """
+
+    default_directions: tuple[str, ...]
+    directions: tuple[str, ...] | None = None
+    dtypes: tuple[str, ...] | None = None
+    formats: tuple[str, ...] | None = None
+    minibatch: int | None = None
+    default_dtypes: tuple[str, ...] = ("f32",)
+    default_formats: tuple[str, ...] = DATA_FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +48,24 @@ class BatchProblem:
     directions: tuple[str, ...] | None = None
     dtypes: tuple[str, ...] | None = None
     minibatch: int | None = None
+    formats: tuple[str, ...] | None = None
+
+    def cases(self, selection: Selection) -> list[Case]:
+        """Return the cases of the problem; what the caller selects goes before its own options."""
+
+        def first(*choices: tuple[str, ...] | None) -> tuple[str, ...]:
+            return next(choice for choice in choices if choice is not None)
+
+        minibatch = self.minibatch if selection.minibatch is None else selection.minibatch
+        descriptor = self.descriptor.with_minibatch(minibatch) if minibatch else self.descriptor
+        return [
+            Case(descriptor, direction, dtype, data_format)
+            for direction in first(
+                selection.directions, self.directions, selection.default_directions
+            )
+            for dtype in first(selection.dtypes, self.dtypes, selection.default_dtypes)
+            for data_format in first(selection.formats, self.formats, selection.default_formats)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +88,16 @@ def read_batch(path: Path, *, transposed: bool) -> Batch:
     reader.read(path)
     ignored = [f"{path}: ignored {option}" for option in reader.ignored]
     return Batch(tuple(reader.problems), (*reader.notes, *ignored))
+
+
+def named_operation(path: Path) -> str | None:
+    """Return the operation that a batch file's name or its folder's names, if any."""
+    resolved = path.resolve()
+    for name in (resolved.name.lower(), resolved.parent.name.lower()):
+        for operation in ("deconv", "conv"):
+            if operation in name:
+                return operation
+    return None
 
 
 @dataclass(slots=True)

@@ -19,8 +19,9 @@ from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 
 from .descriptor import Descriptor, parse_descriptor
+from .filling import fill_integers
 
-__all__ = ["DATA_FORMATS", "DIRECTIONS", "Case", "row"]
+__all__ = ["DATA_FORMATS", "DIRECTIONS", "TAGS", "Case", "row"]
 
 Array = npt.NDArray[Any]
 
@@ -32,28 +33,93 @@ DIRECTIONS = {
     "BWD_W": (Direction.BACKWARD_WEIGHTS, False),
     "BWD_WB": (Direction.BACKWARD_WEIGHTS, True),
 }
-DATA_FORMATS = ("NCX", "NXC")
+# By data format, benchdnn's tag of src and dst.
+TAGS = {"NCX": "abx", "NXC": "axb"}
+DATA_FORMATS = tuple(TAGS)
 # By data format; the second of each is that of transposed convolutions.
 WEIGHTS_FORMATS = {"NCX": ("OIX", "IOX"), "NXC": ("XIO", "XOI")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
-    """A descriptor with direction, data type and format.
+    """A problem of benchdnn with direction, data type and format: one call of a function.
+
+    ``str(case)`` is its ``id``. A case is a frozen value: it can be compared, hashed and pickled.
 
     Attributes
     ----------
-    direction : str
-        Key of `DIRECTIONS`.
+    descriptor : Descriptor
+        The sizes and attributes, as benchdnn's descriptor states them.
+    direction : {"FWD_D", "FWD_B", "BWD_D", "BWD_W", "BWD_WB"}
+        As benchdnn names it; ``B`` is with bias.
     dtype : {"f32", "bf16", "f16"}
     data_format : {"NCX", "NXC"}
         The weights are OIX (IOX if transposed) with NCX, XIO (XOI) with NXC.
+
+    Examples
+    --------
+    >>> from onednn_py.testing import cases
+    >>> (case,) = cases("ic16ih7oc24kh3ph1", directions="BWD_D")
+    >>> case.function, [tensor.shape for tensor in case.tensors()]
+    ('convolution_backward_data', [(2, 24, 7, 7), (24, 16, 3, 3)])
+    >>> case.attributes["strides"], case.attributes["weights_format"]
+    ((1, 1), 'OIX')
+    >>> print(case)
+    --conv --dir=BWD_D --dt=f32 --stag=abx --dtag=abx mb2ic16ih7oc24oh7kh3ph1
     """
 
     descriptor: Descriptor
     direction: str
     dtype: str
     data_format: str
+
+    @property
+    def id(self) -> str:
+        """benchdnn's command line for this case, which `onednn_py.testing.cases` reads again."""
+        d = self.descriptor
+        tag = TAGS[self.data_format]
+        return (
+            f"--{d.operation} --dir={self.direction} --dt={self.dtype} --stag={tag} --dtag={tag}"
+            f" {shlex.quote(str(d))}"
+        )
+
+    @property
+    def __name__(self) -> str:
+        """The ``id``: of a parameter that has a name, pytest shows the name."""
+        return self.id
+
+    def __str__(self) -> str:
+        return self.id
+
+    def __repr__(self) -> str:
+        return f"cases({self.id!r})[0]"
+
+    @property
+    def function(self) -> str:
+        """Name of the function of `onednn_py` that computes the case."""
+        return self.operation.name
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Keyword arguments of the function: a new dictionary at each access.
+
+        Lists of one entry per spatial axis are tuples; a shape argument, such as
+        ``weights_shape``, is among them.
+        """
+        return dict(self.keywords)
+
+    def tensors(self, seed: int = 0) -> tuple[Array, ...]:
+        """Return the function's tensors, in its order, as new arrays filled with integers.
+
+        The integers have the ranges and densities of benchdnn's: the data type holds every sum of
+        products exactly, and every order of summation gives the same bits.
+
+        Parameters
+        ----------
+        seed : int
+            Of the integers. The arrays depend on case and seed alone.
+        """
+        return fill_integers(self, seed)
 
     @cached_property
     def operation(self) -> Operation:

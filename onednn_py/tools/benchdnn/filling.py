@@ -12,14 +12,15 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DATA_TYPES, DTYPES
 
-from .case import Case
+if TYPE_CHECKING:
+    from .case import Case
 
 __all__ = ["density", "fill_integers", "fill_normal", "integers", "largest", "safe_share"]
 

@@ -1,15 +1,20 @@
-"""Values of benchdnn's options ``--dir``, ``--dt`` and ``--mb``, and of ``--format``."""
+"""Values of benchdnn's options ``--dir``, ``--dt``, ``--mb`` and its tags, and of ``--format``."""
 
 from __future__ import annotations
 
 from onednn_py import AttributeValueError
 
-from .case import DATA_FORMATS, DIRECTIONS
+from .case import DATA_FORMATS, DIRECTIONS, TAGS
 from .descriptor import INT64_MAX
 
-__all__ = ["parse_choices", "parse_minibatches"]
+__all__ = ["CHOICES", "parse_choices", "parse_minibatches", "parse_tags"]
 
-CHOICES = {"dir": tuple(DIRECTIONS), "dt": ("f32", "bf16", "f16"), "format": DATA_FORMATS}
+CHOICES = {
+    "dir": tuple(DIRECTIONS),
+    "dt": ("f32", "bf16", "f16"),
+    "format": DATA_FORMATS,
+    "tag": tuple(TAGS.values()),
+}
 
 # benchdnn's forward inference runs the same computation as its forward training.
 SYNONYMS = {"FWD_I": "FWD_D"}
@@ -27,7 +32,7 @@ def parse_choices(option: str, text: str) -> tuple[str, ...]:
         Naming the unknown value.
     """
     values: list[str] = []
-    for word in (text.lower() if option == "dt" else text.upper()).split(","):
+    for word in (text.lower() if option in ("dt", "tag") else text.upper()).split(","):
         value = _common_dtype(word) if option == "dt" else SYNONYMS.get(word, word)
         if value not in CHOICES[option]:
             accepted = ", ".join(CHOICES[option])
@@ -36,6 +41,18 @@ def parse_choices(option: str, text: str) -> tuple[str, ...]:
             )
         values.append(value)
     return tuple(dict.fromkeys(values))
+
+
+def parse_tags(text: str) -> tuple[str, ...]:
+    """Return the formats of benchdnn's ``--stag`` or ``--dtag``: NCX for abx, NXC for axb.
+
+    Raises
+    ------
+    AttributeValueError
+        Naming another tag.
+    """
+    formats = {tag: name for name, tag in TAGS.items()}
+    return tuple(formats[tag] for tag in parse_choices("tag", text))
 
 
 def _common_dtype(word: str) -> str:

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from onednn_py.errors import OneDNNPyError
+from onednn_py.testing.runners import native_defect, native_tokens
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.native_programs import case_line, native_program
-from onednn_py.tools.verification.native_runner import native_defect, native_tokens
 
 from .worker_process import WorkerFailure, WorkerProcess, worker_environment
 

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DATA_TYPES
+from onednn_py.testing.runners import Runner
 from onednn_py.tools.benchdnn.case import Case, row
 from onednn_py.tools.benchdnn.filling import fill_normal
 from onednn_py.tools.text import aligned
-
-from .verifier import Runner
 
 __all__ = [
     "Group",

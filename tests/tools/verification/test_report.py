@@ -1,20 +1,14 @@
-"""Reports of outcomes: lines, the exit condition, JSON and JUnit XML."""
+"""Reports of outcomes: JSON and JUnit XML."""
 
 from __future__ import annotations
 
 import json
 from xml.etree import ElementTree
 
+from onednn_py.testing import Outcome
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.verification.report import (
-    outcome_line,
-    succeeded,
-    summary_lines,
-    to_json,
-    to_junit,
-)
-from onednn_py.tools.verification.verifier import Outcome
+from onednn_py.tools.verification.report import to_json, to_junit
 
 
 def case(text: str = "ic4iw3oc8kw3", dtype: str = "f32") -> Case:
@@ -31,36 +25,6 @@ FAILED = Outcome(
     ("native: known defect, uxlfoundation/oneDNN#6035",),
 )
 SKIPPED = Outcome(case("mb0ic4iw3oc8kw3", "bf16"), "skipped", "no elements to compute")
-MISTRUSTED = Outcome(case(), "mistrusted", "5% of dst is not zero", "jit", ("onednn", "numpy"))
-
-
-def test_lines() -> None:
-    options = "--dir=BWD_D --dt=f32 --format=NXC --conv mb2ic4iw3oc8ow1kw3pw0"
-    assert outcome_line(1, PASSED, "run") == f"1:PASSED run {options}"
-    assert outcome_line(2, MISTRUSTED, "run") == (
-        f"2:MISTRUSTED (5% of dst is not zero) run {options}"
-    )
-    assert summary_lines([PASSED]) == [
-        "equal to the reference: onednn 1, numpy 1",
-        "tests:1 passed:1 skipped:0 mistrusted:0 unimplemented:0 failed:0",
-    ]
-    assert summary_lines([PASSED, FAILED, SKIPPED, MISTRUSTED]) == [
-        "f32   tests:3 passed:1 skipped:0 mistrusted:1 unimplemented:0 failed:1",
-        "bf16  tests:1 passed:0 skipped:1 mistrusted:0 unimplemented:0 failed:0",
-        "equal to the reference: onednn 3, numpy 2",
-        "not compared: 1 with native: known defect, uxlfoundation/oneDNN#6035",
-        "skipped: 1, no elements to compute",
-        "tests:4 passed:1 skipped:1 mistrusted:1 unimplemented:0 failed:1",
-    ]
-
-
-def test_success_needs_a_case_that_ran_and_no_failure() -> None:
-    assert succeeded([PASSED, SKIPPED])
-    assert succeeded([MISTRUSTED])
-    assert succeeded([Outcome(case(), "unimplemented")])
-    assert not succeeded([PASSED, FAILED])
-    assert not succeeded([SKIPPED])
-    assert not succeeded([])
 
 
 def test_json() -> None:

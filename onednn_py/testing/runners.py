@@ -1,10 +1,11 @@
-"""Run benchdnn's cases on native oneDNN, called from C++."""
+"""What computes cases: oneDNN through this package, NumPy, float64, and native oneDNN from C++."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from onednn_py.tools.benchdnn.case import Case
@@ -16,9 +17,19 @@ from onednn_py.tools.native_programs import (
     run_program,
 )
 
-__all__ = ["NativeRunner", "native_defect", "native_tokens"]
+__all__ = [
+    "NativeRunner",
+    "Runner",
+    "native_defect",
+    "native_tokens",
+    "run_float64",
+    "run_numpy",
+    "run_onednn",
+]
 
 Array = npt.NDArray[Any]
+# Returns the results and the implementation's name, or None and the reason.
+Runner = Callable[[Case, Sequence[Array]], tuple[Sequence[Array] | None, str]]
 
 # Seconds for one case: native oneDNN hangs on some problems that this package avoids.
 TIMEOUT = 120.0
@@ -26,6 +37,30 @@ TIMEOUT = 120.0
 DIRECTIONS = {"FWD_D": "fwd", "FWD_B": "fwd", "BWD_D": "bwd_d", "BWD_W": "bwd_w", "BWD_WB": "bwd_w"}
 
 PER_AXIS = ("src", "dst", "kernel", "strides", "dilations", "pads_begin", "pads_end")
+
+
+def run_float64(case: Case, inputs: Sequence[Array]) -> tuple[Sequence[Array], str]:
+    """Compute in float64 on NumPy, and round once to the case's data type."""
+    exact = case.call([tensor.astype(np.float64) for tensor in inputs], "numpy")
+    return [result.astype(case.numpy_dtype) for result in exact], "float64"
+
+
+def run_numpy(case: Case, inputs: Sequence[Array]) -> tuple[Sequence[Array], str]:
+    """Compute on this package's NumPy backend, in the case's data type."""
+    return case.call(inputs, "numpy"), "numpy"
+
+
+def run_onednn(case: Case, inputs: Sequence[Array]) -> tuple[Sequence[Array], str]:
+    """Compute with ``backend="onednn"``; the implementation is ``"numpy"`` where oneDNN has none.
+
+    Raises
+    ------
+    LibraryNotFoundError
+        If no oneDNN library can be loaded.
+    """
+    plan = case.plan("onednn")
+    results = plan(*inputs)
+    return results if isinstance(results, tuple) else (results,), plan.implementation
 
 
 class NativeRunner:

@@ -1,0 +1,92 @@
+"""The strategy: valid cases of every kind, and the error where hypothesis is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+
+import onednn_py
+from onednn_py import AttributeValueError
+from onednn_py.testing import Case, assert_matches, cases, strategies
+from onednn_py.tools.benchdnn.case import DIRECTIONS
+
+
+@given(strategies.cases(dtypes=("f32", "bf16", "f16")))
+@settings(max_examples=100)
+def test_cases_are_valid_and_ids_give_them_again(case: Case) -> None:
+    assert cases(case.id) == [case]
+    assert case.problem().pads_end == case.descriptor.pads_end
+    assert case.elements < 10**6
+
+
+@given(strategies.cases(directions=tuple(DIRECTIONS)))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_our_own_functions_pass(backend: str, case: Case) -> None:
+    def kernel(*tensors, **attributes):
+        function = getattr(onednn_py, case.function)
+        return function(*tensors, **attributes, backend=backend)
+
+    assert_matches(kernel, case, against="float64")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda d: d.transposed and min(d.pads_end) < 0,
+        lambda d: not d.transposed and min(d.pads_end) < 0,
+        lambda d: d.pads_begin != d.pads_end and max(d.pads_end) > 0,
+        lambda d: d.groups == d.inputs > 1,
+        lambda d: len(d.kernel) == 3 and len({*d.strides}) > 1,
+        lambda d: max(d.dilations) > max(d.strides) > 1,
+        lambda d: any(
+            pad > (k - 1) * step
+            for pad, k, step in zip(d.pads_begin, d.kernel, d.dilations, strict=True)
+        ),
+    ],
+)
+def test_every_kind_of_problem_is_drawn(wanted) -> None:
+    find(strategies.cases(), lambda case: wanted(case.descriptor))
+
+
+def test_choices_are_kept() -> None:
+    strategy = strategies.cases(
+        operations=["deconv"], directions="BWD_W", dtypes=("f16",), formats=["NXC"], axes=(2,)
+    )
+    case = find(strategy, lambda case: True)
+    assert case.id.startswith("--deconv --dir=BWD_W --dt=f16 --stag=axb --dtag=axb ")
+    assert len(case.descriptor.kernel) == 2
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"axes": (4,)}, r"axes: expected some of 1, 2, 3; got \(4,\)"),
+        ({"dtypes": ()}, "dtypes: expected some of f32, bf16, f16"),
+        ({"operations": ("conv", "matmul")}, "operations: expected some of conv, deconv"),
+    ],
+)
+def test_wrong_choices(keywords: dict, message: str) -> None:
+    with pytest.raises(AttributeValueError, match=message):
+        strategies.cases(**keywords)
+
+
+def test_without_hypothesis_the_command_is_said() -> None:
+    code = """
+import sys
+sys.modules["hypothesis"] = None
+import onednn_py.testing
+assert onednn_py.testing.cases("ic4iw3oc8kw3")
+try:
+    from onednn_py.testing import strategies
+except ImportError as error:
+    assert isinstance(error, onednn_py.OneDNNPyError)
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "hypothesis is needed here: " in done.stdout
+    assert "install" in done.stdout
