@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import onednn_py
+from onednn_py import testing
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(onednn_py.__file__).parent
@@ -103,6 +104,8 @@ def test_the_reference_lists_every_public_name() -> None:
     listed = re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)
     names = [name for name in onednn_py.__all__ if name != "wisdom"]
     names += [f"wisdom.{name}" for name in onednn_py.wisdom.__all__]
+    names += [f"testing.{name}" for name in testing.__all__ if name != "strategies"]
+    names += [f"testing.strategies.{name}" for name in testing.strategies.__all__]
     assert sorted(listed) == sorted(names)
 
 
