@@ -106,7 +106,7 @@ def assert_matches(
     against: str = "native",
     exact: bool = True,
 ) -> None:
-    """Do as `compare` does, and raise an AssertionError if a case failed.
+    """Do as ``compare`` does, and raise an AssertionError if a case failed.
 
     Parameters
     ----------

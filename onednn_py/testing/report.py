@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What `compare` found.
+    """What ``compare`` found.
 
     ``str(report)`` has a line for each case that failed, was mistrusted or is unimplemented, and
     ends with benchdnn's line of counts.

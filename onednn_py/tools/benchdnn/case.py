@@ -96,7 +96,7 @@ class Case:
 
     @property
     def function(self) -> str:
-        """Name of the function of `onednn_py` that computes the case."""
+        """Name of the function of ``onednn_py`` that computes the case."""
         return self.operation.name
 
     @property
@@ -214,7 +214,7 @@ class Case:
 
     @classmethod
     def from_json(cls, values: Mapping[str, str]) -> Case:
-        """Return the case of a mapping that has at least the items of `to_json`."""
+        """Return the case of a mapping that has at least the items of ``to_json``."""
         transposed = values["operation"] == "deconv"
         descriptor = parse_descriptor(values["descriptor"], transposed=transposed)
         return cls(descriptor, values["direction"], values["dtype"], values["format"])
