@@ -17,12 +17,11 @@ __all__ = [
     "assert_matches",
     "cases",
     "compare",
-    "strategies",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # hypothesis, which the strategies are made of, is an extra.
+    # hypothesis, which the strategies are made of, is an extra: `import *` does without.
     if name == "strategies":
         from importlib import import_module
 

@@ -89,7 +89,8 @@ class Candidate:
 
 def _finder(candidate: Any) -> Callable[[str], Any]:
     """Return what gives the callable for a function's name, or None."""
-    if callable(candidate):
+    # A class can be called, too, but gives an instance and no result.
+    if callable(candidate) and not isinstance(candidate, type):
         return lambda name: candidate
     if isinstance(candidate, Mapping):
         unknown = [name for name in candidate if name not in OPERATIONS]

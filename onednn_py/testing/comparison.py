@@ -48,8 +48,8 @@ def compare(
     candidate : callable, mapping or object
         A callable is called for every case as the function of the name ``case.function`` is:
         ``candidate(*case.tensors(), **case.attributes)``. Of a mapping, such as
-        ``{"convolution": f, "convolution_backward_data": g}``, and of a module or another object,
-        the item or attribute of that name is called; cases without one are skipped.
+        ``{"convolution": f, "convolution_backward_data": g}``, and of a module, class or other
+        object, the item or attribute of that name is called; cases without one are skipped.
         The tensors are NumPy arrays, copies that belong to the candidate and that it must not
         change. It returns what the function does: an array, or a tuple of two for weights and bias.
         Arrays of other libraries on the CPU are taken as the functions take them. A candidate that

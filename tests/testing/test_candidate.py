@@ -44,7 +44,8 @@ def test_it_is_called_as_the_function_is() -> None:
 def test_kernels_by_the_names_of_functions() -> None:
     function = onednn_py.convolution_backward_data
     by_name = {"convolution_backward_data": function}
-    for several in (by_name, types.SimpleNamespace(**by_name), onednn_py):
+    kernels = type("Kernels", (), {name: staticmethod(f) for name, f in by_name.items()})
+    for several in (by_name, types.SimpleNamespace(**by_name), onednn_py, kernels):
         (result,), _ = Candidate(several).run(DATA, DATA.tensors())
         assert result.shape == (2, 4, 5, 5)
     error = refused(by_name, BOTH)
@@ -62,6 +63,7 @@ def test_kernels_by_the_names_of_functions() -> None:
         ({"conv2d": print}, "no function has the name 'conv2d'; expected some of convolution"),
         ({"convolution": 3}, "expected a callable"),
         (types.SimpleNamespace(forward=print), "expected a callable"),
+        (np.ndarray, "expected a callable"),
     ],
 )
 def test_what_is_no_candidate(candidate: Any, message: str) -> None:
