@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import unittest
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,7 +121,7 @@ def assert_matches(
         exception that the candidate raised is its cause.
     unittest.SkipTest
         If no case could be compared, with the reasons: pytest and unittest count the test as
-        skipped.
+        skipped. In a test of hypothesis, which would end there, the example is rejected instead.
     OneDNNPyError
         As `compare` does.
 
@@ -138,6 +139,10 @@ def assert_matches(
         lines = str(report) if report.outcomes else "no case to compare"
         raise AssertionError(lines) from tried.error
     if not report.passed + report.mistrusted:
+        # hypothesis would end its search for a failure at the first SkipTest.
+        hypothesis = sys.modules.get("hypothesis")
+        if hypothesis is not None and hypothesis.currently_in_test_context():
+            hypothesis.reject()
         raise unittest.SkipTest(str(report))
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from hypothesis import HealthCheck, find, given, settings
+from hypothesis.errors import Unsatisfiable
 
 import onednn_py
 from onednn_py import AttributeValueError
@@ -30,6 +31,55 @@ def test_our_own_functions_pass(backend: str, case: Case) -> None:
         return function(*tensors, **attributes, backend=backend)
 
     assert_matches(kernel, case, against="float64")
+
+
+def one_group_only(*tensors, groups, **attributes):
+    if groups > 1:
+        raise NotImplementedError("groups")
+    return onednn_py.convolution(*tensors, groups=groups, **attributes, backend="numpy")
+
+
+def wrong_at_large_strides(*tensors, strides, **attributes):
+    result = one_group_only(*tensors, strides=strides, **attributes)
+    result += max(strides) > 2
+    return result
+
+
+FORWARD = strategies.cases(operations=("conv",), directions=("FWD_D",), axes=(1, 2))
+# Without a database, a failure that an earlier run found is not replayed.
+SEARCH = settings(max_examples=60, database=None, suppress_health_check=list(HealthCheck))
+
+
+def test_what_is_not_implemented_does_not_end_the_search_for_failures() -> None:
+    compared = []
+
+    @given(FORWARD)
+    @SEARCH
+    def right(case: Case) -> None:
+        assert_matches(one_group_only, case, against="float64")
+        compared.append(case)
+
+    right()
+    assert len(compared) > 10
+    assert {case.descriptor.groups for case in compared} == {1}
+
+    @given(FORWARD)
+    @SEARCH
+    def wrong(case: Case) -> None:
+        assert_matches(wrong_at_large_strides, case, against="float64")
+
+    with pytest.raises(AssertionError, match=r"dst: .* differ, the first at \(0, 0, 0"):
+        wrong()
+
+
+def test_a_search_that_compares_nothing_is_an_error() -> None:
+    @given(FORWARD)
+    @SEARCH
+    def nothing(case: Case) -> None:
+        assert_matches({"conv_transpose": print}, case, against="float64")
+
+    with pytest.raises(Unsatisfiable):
+        nothing()
 
 
 @pytest.mark.parametrize(
