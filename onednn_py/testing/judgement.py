@@ -30,6 +30,11 @@ FEWEST_TO_MISTRUST = 10
 # the number of f16 is more than its one rounding, of 2^-8 at most.
 NORM_THRESHOLDS = {"f32": 2e-5, "f16": 7e-3, "bf16": 7e-3}
 
+# Largest error of one element, relative to the largest element, in units of that threshold. The
+# norm alone misses a wrong element among many; rounding stays far below: its largest error is about
+# as many times its norm's share as the largest element is that of the result.
+ELEMENT_FACTOR = 4.0
+
 
 def fit_to_limits(case: Case, max_flops: float) -> tuple[Case, str]:
     """Reduce a case to minibatch 1 if it exceeds ``max_flops`` or the limit of elements.
@@ -90,20 +95,25 @@ def distance(result: Array, expected: Array, largest: float) -> str:
     ----------
     largest : float
         Of the L2 norm of the difference, relative to that of ``expected`` (absolute where that is
-        0). NaN and infinities are always too far.
+        0); four times as much of an element's difference, relative to the largest element. NaN and
+        infinities are always too far.
     """
     if unlike := _unlike(result, expected):
         return unlike
     right = expected.astype(np.float64)
     error = np.abs(result.astype(np.float64) - right)
     relative = float(np.linalg.norm(error.ravel()) / (np.linalg.norm(right.ravel()) or 1.0))
-    if relative <= largest:
-        return ""
     worst = tuple(map(int, np.unravel_index(int(error.argmax()), error.shape)))
-    return (
-        f"the L2 norm of the difference is {relative:.2g} of the result's, more than"
-        f" {largest:.2g}; the largest at {worst}: {result[worst]}, expected {expected[worst]}"
-    )
+    element = float(error[worst] / (np.abs(right).max() or 1.0))
+    if relative > largest or np.isnan(relative):
+        text = f"the L2 norm of the difference is {relative:.2g} of the result's, more than"
+        text = f"{text} {largest:.2g}; the largest"
+    elif element > ELEMENT_FACTOR * largest:
+        text = f"an element's difference is {element:.2g} of the largest element, more than"
+        text = f"{text} {ELEMENT_FACTOR * largest:.2g}; it is"
+    else:
+        return ""
+    return f"{text} at {worst}: {result[worst]}, expected {expected[worst]}"
 
 
 def threshold(case: Case) -> float:

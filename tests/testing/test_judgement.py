@@ -63,6 +63,24 @@ def test_distance_takes_rounding_and_finds_a_wrong_element(dtype: type) -> None:
     assert "expected" in distance(expected[:1], expected, 1)
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [("f32", 2e-5), ("f16", 7e-3), ("bf16", 7e-3)])
+def test_distance_finds_one_wrong_element_among_very_many(dtype: str, rounding: float) -> None:
+    rng = np.random.default_rng(0)
+    kind = SMALL.__class__(SMALL.descriptor, "BWD_D", dtype, "NCX").numpy_dtype
+    expected = rng.integers(-30, 31, 300_000).astype(kind)
+    expected[777] = 20
+    # Errors whose norm is as large as is allowed, nearly.
+    scale = 0.9 * rounding * np.sqrt(np.mean(expected.astype(float) ** 2))
+    noisy = expected.astype(float) + scale * rng.normal(size=expected.size)
+    if dtype == "f32":
+        assert distance(noisy.astype(kind), expected, rounding) == ""
+    assert distance(expected.copy(), expected, rounding) == ""
+    wrong = expected.copy()
+    wrong[777] = 0
+    found = distance(wrong, expected, rounding)
+    assert "at (777,): 0.0, expected 20.0" in found or "at (777,): 0, expected 20" in found
+
+
 def test_thresholds_are_benchdnns() -> None:
     values = {"f32": 2e-5, "f16": 7e-3}
     for dtype, value in values.items():
