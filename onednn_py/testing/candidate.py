@@ -75,7 +75,7 @@ class Candidate:
             said = _one_line(error) or "the candidate raised NotImplementedError"
             raise UnusableResultError("unimplemented", said) from error
         except Exception as error:
-            self.error = self.error or error
+            self.error = error if self.error is None else self.error
             said = f"{type(error).__name__}: {_one_line(error)}".removesuffix(": ")
             raise UnusableResultError("failed", f"the candidate raised {said}") from error
         roles = zip(case.input_roles, given, inputs, strict=True)
@@ -111,13 +111,17 @@ def _finder(candidate: Any) -> Callable[[str], Any]:
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        return "an exception without a message"
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
 
 
 def _same(mine: Array, theirs: Array) -> bool:
     # The candidate may even have changed its array's shape or type in place.
-    return mine.shape == theirs.shape and mine.tobytes() == theirs.tobytes()
+    alike = mine.shape == theirs.shape and mine.dtype == theirs.dtype
+    return alike and mine.tobytes() == theirs.tobytes()
 
 
 def _results(case: Case, returned: Any) -> list[Array]:

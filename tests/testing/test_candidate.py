@@ -86,6 +86,21 @@ def test_exceptions_are_failures_and_the_first_is_kept() -> None:
     assert refused(lambda *_: None).reason.startswith("the candidate raised TypeError: ")
 
 
+def test_hostile_exceptions_are_failures_too() -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+        def __bool__(self) -> bool:
+            return False
+
+    def kernel(*tensors, **attributes):
+        raise MuteError
+
+    error = refused(kernel)
+    assert error.reason == "the candidate raised MuteError: an exception without a message"
+
+
 def test_not_implemented_is_no_failure() -> None:
     def kernel(*tensors, **attributes):
         raise NotImplementedError("groups")
@@ -103,6 +118,15 @@ def test_changed_inputs_are_noticed(which: int) -> None:
 
     name = ("diff_dst", "weights")[which]
     assert refused(kernel).reason == f"the candidate changed its input {name}"
+
+
+def test_an_input_of_another_type_is_a_change() -> None:
+    def kernel(diff_dst, weights, **attributes):
+        result = onednn_py.convolution_backward_data(diff_dst, weights, **attributes)
+        weights.dtype = np.int32
+        return result
+
+    assert refused(kernel).reason == "the candidate changed its input weights"
 
 
 def test_negative_zero_in_place_of_zero_is_a_change() -> None:
