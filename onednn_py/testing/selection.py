@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,11 @@ def cases(
         def test_kernel(case):
             assert_matches(kernel, case)
     """
-    if isinstance(mb, bool) or not (mb is None or isinstance(mb, int)) or (mb or 0) < 0:
+    if isinstance(mb, bool) or not (mb is None or isinstance(mb, Integral)) or (mb or 0) < 0:
         raise AttributeValueError(f"cases: mb: expected an integer of at least 0, got {brief(mb)}")
-    limit = inf if max_flops is None else max_flops
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+    limit: Any = inf if max_flops is None else max_flops
+    is_number = isinstance(limit, Real) and not isinstance(limit, bool)
+    if not is_number or not limit > 0:
         raise AttributeValueError(
             f"cases: max_flops: expected a positive number, got {brief(max_flops)}"
         )
@@ -110,7 +112,7 @@ def cases(
         directions=_given("directions", "dir", directions, DEFAULT_DIRECTIONS),
         dtypes=_given("dtypes", "dt", dtypes, DEFAULT_DTYPES),
         formats=_given("formats", "format", formats, DEFAULT_FORMATS),
-        minibatch=mb,
+        minibatch=None if mb is None else int(mb),
         default_dtypes=DEFAULT_DTYPES,
         default_formats=DEFAULT_FORMATS,
     )

@@ -5,7 +5,7 @@ Importing this module needs hypothesis, which the extra ``testing`` installs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onednn_py import AttributeValueError
@@ -83,7 +83,8 @@ def cases(
         "axes": (axes, AXES),
     }
     for name, (values, known) in accepted.items():
-        entries = [values] if isinstance(values, (str, int)) else list(values)
+        several = isinstance(values, Iterable) and not isinstance(values, str)
+        entries = list(values) if several else [values]
         if not entries or any(value not in known for value in entries):
             raise AttributeValueError(
                 f"strategies.cases: {name}: expected some of {', '.join(map(str, known))}; got"

@@ -53,6 +53,8 @@ def test_minibatches_and_limits() -> None:
     (case,) = cases(SMALL, directions="BWD_D", mb=5)
     assert case.descriptor.minibatch == 5
     assert cases(SMALL, mb=0) == cases(SMALL)
+    assert cases(SMALL, directions="BWD_D", mb=np.int64(5), max_flops=np.float32(1e9)) == [case]
+    assert type(case.descriptor.minibatch) is int
     flops = case.with_minibatch(1).descriptor.flops
     limited = cases(SMALL, directions="BWD_D", mb=5, max_flops=flops)
     assert [one.descriptor.minibatch for one in limited] == [1]

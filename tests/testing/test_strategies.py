@@ -114,6 +114,7 @@ def test_choices_are_kept() -> None:
     ("keywords", "message"),
     [
         ({"axes": (4,)}, r"axes: expected some of 1, 2, 3; got \(4,\)"),
+        ({"axes": None}, "axes: expected some of 1, 2, 3; got None"),
         ({"dtypes": ()}, "dtypes: expected some of f32, bf16, f16"),
         ({"operations": ("conv", "matmul")}, "operations: expected some of conv, deconv"),
     ],
