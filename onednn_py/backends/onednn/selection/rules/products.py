@@ -63,11 +63,13 @@ PRODUCTS = (
             and s.weights
             and s.bf16
             and s.all_pixels < 1024
+            and s.channels < 192
             and not s.small
         ),
         "given",
         MATMUL,
-        "0.50, 1.38 of 75; 48 -> 360, 8 x 8: 0.27",
+        "0.50, 1.38 of 75 of any number of channels; 48 -> 360, 8 x 8: 0.27; 256 -> 1024, 14 x 14:"
+        " 1.2 times as long as gemm",
         formulation="matmul",
     ),
     Rule(
@@ -130,11 +132,12 @@ PRODUCTS = (
             and not s.weights
             and s.bf16
             and s.pixels >= 400
-            and s.channels <= 8
+            and s.inputs <= 8
         ),
         "given",
         MATMUL,
-        "0.36, 0.66 of 3: 4 -> 16, 35 x 35 x 35; 2 -> 56, 14 x 14 x 14; 8 -> 11, 59 x 59",
+        "0.36, 0.66 of 3: 4 -> 16, 35 x 35 x 35; 2 -> 56, 14 x 14 x 14; 8 -> 11, 59 x 59;"
+        " 64 -> 2, 388 x 388: 1.5",
         formulation="matmul",
     ),
 )
