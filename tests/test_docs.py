@@ -26,20 +26,20 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-# Pages whose examples import a framework.
-OF_FRAMEWORKS = {"docs/dask.md", "docs/jax.md"}
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.frameworks] if name(path) in OF_FRAMEWORKS else [])
-        for path in DOCUMENTS
-    ],
-    ids=lambda path: name(path),
-)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_examples_of_documents(path: Path) -> None:
-    fenced = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    run_examples(path, "python")
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_examples_of_documents_that_need_a_framework(path: Path) -> None:
+    run_examples(path, "py")
+
+
+def run_examples(path: Path, language: str) -> None:
+    """Run a document's blocks of a language: ``py`` are those that import a framework."""
+    fenced = re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
     globals_: dict[str, object] = {}
     for number, block in enumerate(fenced):
         test = doctest.DocTestParser().get_doctest(block, globals_, name(path), name(path), number)
@@ -50,10 +50,6 @@ def test_examples_of_documents(path: Path) -> None:
 
 def test_the_readme_has_examples() -> None:
     assert ">>> " in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-# Rooms that import a framework, which not every environment has.
-FRAMEWORKS = ("torch", "jax", "scipy", "dask")
 
 
 def _modules() -> list[Any]:
