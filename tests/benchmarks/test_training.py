@@ -48,3 +48,35 @@ def test_a_table_and_a_picture(tmp_path: Path) -> None:
         "| geometric mean | 1.50 | 1.50 |",
     ]
     assert ">U-Net<" in picture.read_text()
+
+
+def test_a_page_gets_facts_table_and_picture(tmp_path: Path) -> None:
+    results = [StepResult(Settings("unet"), seconds={"plain": [3.0], "enabled": [2.0]})]
+    facts = {
+        "cpu": "a CPU",
+        "cpu_isa": "avx512_core",
+        "threads": 2,
+        "torch": "PyTorch 2.13.0",
+        "version": "3.2.0",
+    }
+    file, page = tmp_path / "f32.json", tmp_path / "pytorch.md"
+    file.write_text(json.dumps({**facts, **to_json(results)}))
+    page.write_text("before\n<!-- training -->\nold\n<!-- end -->\nafter\n")
+    command = [sys.executable, SCRIPT, file, "--document", page]
+    for _ in range(2):  # the second time, over what the first wrote
+        subprocess.run(command, capture_output=True, check=True, timeout=60)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- training -->\n\nPyTorch 2.13.0, oneDNN 3.2.0, a CPU, ")
+    assert "| U-Net | 1.50 |" in text
+    assert text.endswith("(pytorch/training.svg)\n\n<!-- end -->\nafter\n")
+    assert "old" not in text
+    assert (tmp_path / "pytorch" / "training.svg").stat().st_size > 1000
+    page.write_text("no markers")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "expected the markers" in done.stderr
+
+
+def test_the_page_has_the_markers() -> None:
+    text = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    assert text.count("<!-- training -->") == text.count("<!-- end -->") == 1
