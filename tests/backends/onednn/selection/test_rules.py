@@ -79,7 +79,7 @@ def test_weights_for_few_pixels_are_not_reordered() -> None:
 def test_transposed_weights_with_and_without_bias(
     direction: str, dtype: str, formulation: str
 ) -> None:
-    text = "mb4ic96ih28oc64oh56kh2sh2"
+    text = "mb4ic96ih28oc48oh56kh2sh2"
     problem = problem_of(text, direction, dtype, "NXC", transposed=True)
     assert first_rule(problem).formulation == formulation
 
