@@ -278,7 +278,10 @@ def test_without_a_library_native_and_onednn_say_so(monkeypatch: pytest.MonkeyPa
     ("arguments", "message"),
     [
         ({"against": "torch"}, "against: expected native, onednn, float64; got 'torch'"),
-        ({"against": np.zeros(2)}, "against: expected native, onednn, float64; got ndarray of shape"),
+        (
+            {"against": np.zeros(2)},
+            "against: expected native, onednn, float64; got ndarray of shape",
+        ),
         ({"against": None}, "against: expected native, onednn, float64; got None"),
         ({"cases": "resnet50"}, "cases: expected what testing.cases returns, got 'resnet50'"),
         ({"cases": 3}, "cases: expected what testing.cases returns, got 3"),

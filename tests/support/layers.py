@@ -1,0 +1,172 @@
+"""The order of the rooms, and what stands outside of it, each with its reason."""
+
+from __future__ import annotations
+
+__all__ = [
+    "FACES",
+    "FRAMEWORKS",
+    "NOT_PUBLIC",
+    "ROOMS",
+    "TESTED_BY",
+]
+
+# From the lowest room to the highest: a module imports from its own room and from lower ones.
+# docs/architecture.md shows the same order.
+ROOMS = (
+    "errors",
+    "config",
+    "system",
+    "problem",
+    "backends.base",
+    "backends.numpy",
+    "backends.onednn.binding",
+    "backends.onednn.wisdom",
+    "backends.onednn.selection",
+    "backends.onednn.execution",
+    "backends.onednn",
+    "backends",
+    "dispatch",
+    "api",
+    "wisdom",
+    "overlap",
+    "__init__",
+    "torch",
+    "jax",
+    "scipy",
+    "dask",
+    "tools.text",
+    "tools.extras",
+    "tools.benchdnn",
+    "tools.native_programs",
+    "testing",
+    "tools",
+    "cli",
+    "__main__",
+)
+
+# Rooms whose inside is their own: others import the module that is the room's name.
+FACES = ("backends.onednn", "backends.numpy")
+
+# Rooms that import a framework, which most users do not have: nothing else imports these rooms, but
+# for functions of the tools, while they run.
+FRAMEWORKS = ("torch", "jax", "scipy", "dask")
+
+# What the rooms of frameworks, tools and commands import besides the public names of `onednn_py`:
+# which module, by whom, and why.
+NOT_PUBLIC = {
+    "config": (
+        {"cli", "tools.benchmark", "tools.demo", "torch", "jax", "dask"},
+        "options accept the names and numbers that settings accept; types and values of settings",
+    ),
+    "api.types": ({"tools.demo", "scipy", "dask"}, "types of keywords that are passed on"),
+    "system.allocator": ({"torch"}, "freed memory is kept while PyTorch's calls run here"),
+    "system.forks": ({"torch"}, "forked data loaders meet locks of the room's own"),
+    "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
+    "problem.dtypes": (
+        {"tools", "cli", "dask"},
+        "tolerances and arrays by benchdnn's names of types",
+    ),
+    "problem.operations": (
+        {"tools.benchdnn", "tools.graph_files", "testing.candidate", "scipy", "dask"},
+        "benchdnn's directions, the kinds of graph files, operators and the functions that a"
+        " candidate may have are looked up in the table",
+    ),
+    "problem.problem": (
+        {"tools.benchdnn", "tools.graph_files", "tools.native_programs", "dask"},
+        "benchdnn's directions; the problems that known defects and tune concern",
+    ),
+    "problem.recipe": (
+        {"tools.benchdnn", "tools.graph_files", "scipy", "dask"},
+        "the Problem of a case without its data, for tune and known defects; operators' shapes",
+    ),
+    "problem.keywords": ({"scipy", "dask"}, "keywords of other libraries are translated"),
+    "problem.foreign": (
+        {"testing.candidate", "scipy", "dask"},
+        "results of candidates and fixed tensors may be other libraries'",
+    ),
+    "system.casting": ({"dask"}, "partial sums become the result's type"),
+    "system.sums": ({"dask"}, "partial sums of bias gradients"),
+    "problem.geometry": ({"tools.benchdnn"}, "benchdnn's descriptors leave sizes out"),
+    "problem.attributes": ({"tools.graph_files", "scipy"}, "shapes fail with the same words"),
+    "problem.arrays": (
+        {"tools.graph_files", "torch", "scipy", "dask"},
+        "a graph file gives strides, which arrays must have; tensors are bound by their strides",
+    ),
+    "problem.formats": (
+        {"torch", "scipy", "dask"},
+        "tensors bound by their strides; weights are joined",
+    ),
+    "system.memory_pool": ({"torch"}, "results of a memory format of PyTorch's choice"),
+    "problem.call_spec": (
+        {"tools.graph_files", "torch", "dask"},
+        "a file's operation is checked before it has data; a signature is bound once",
+    ),
+    "api.run_op": ({"tools.graph_files"}, "a file's operation is bound before it has data"),
+    "dispatch.bound_call": (
+        {"tools.graph_files", "torch", "scipy"},
+        "the report names the plan of strided tensors; tensors are known by their addresses",
+    ),
+    "backends.base": ({"tools.graph_files"}, "the type of that plan"),
+    "backends": ({"cli.tune"}, "measuring without a call"),
+    "backends.onednn": (
+        {"cli.tune", "cli.wisdom", "tools.native_programs", "torch"},
+        "measuring without a call; programs link with the library in use and know its defects;"
+        " whether there is a library",
+    ),
+    "backends.onednn.wisdom.files": ({"cli.tune", "cli.wisdom"}, "files are read and merged alone"),
+    "dispatch.planner": ({"cli.tune"}, "the reason that plans print, too"),
+}
+
+# Modules of the core without a test file of their name, and the file that tests them.
+TESTED_BY = {
+    "api.conv_transpose": "api/test_gradients.py",
+    "api.convolution": "api/test_gradients.py",
+    "api.info": "backends/onednn/binding/test_library.py",
+    "api.types": "typing_examples.py",
+    "backends.numpy.channelwise": "backends/numpy/test_plan.py",
+    "backends.numpy.gradient": "backends/numpy/test_plan.py",
+    "backends.onednn.binding.engine": "backends/onednn/selection/test_select.py",
+    "backends.onednn.binding.openmp": "api/test_threads.py",
+    "backends.onednn.binding.runtime": "api/test_threads.py",
+    "backends.onednn.execution.casts": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.execution.lowering": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.execution.plan": "backends/onednn/execution/test_packing.py",
+    "backends.onednn.execution.program": "backends/onednn/execution/test_chunked_execution.py",
+    "backends.onednn.execution.shared_reorders": "dispatch/test_first_calls.py",
+    "backends.onednn.selection.candidate": "api/test_backward.py",
+    "backends.onednn.selection.descriptors": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.formulations": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.heuristics": "backends/onednn/selection/test_select.py",
+    "backends.onednn.selection.limits": "test_errors.py",
+    "backends.onednn.selection.rules.data": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.forward": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.weights": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",
+    "dask.data_tasks": "dask/test_blocks.py",
+    "dask.functions": "dask/test_collections.py",
+    "dask.partition": "dask/test_layer.py",
+    "dask.weights_tasks": "dask/test_blocks.py",
+    "dispatch.plan_cache": "api/test_plan.py",
+    "dispatch.planner": "backends/test_base.py",
+    "jax.callbacks": "jax/test_lowering.py",
+    "jax.folding": "jax/test_primitives.py",
+    "jax.geometry": "jax/test_convolution.py",
+    "jax.reference": "jax/test_convolution.py",
+    "jax.requirements": "jax/test_lowering.py",
+    "problem.attributes": "test_errors.py",
+    "problem.call_spec": "api/test_backward.py",
+    "problem.dtypes": "test_errors.py",
+    "problem.formats": "api/test_semantics.py",
+    "problem.geometry": "api/test_semantics.py",
+    "problem.operations": "api/test_run_op.py",
+    "problem.recipe": "api/test_semantics.py",
+    "problem.shapes": "api/test_semantics.py",
+    "problem.solvers": "api/test_semantics.py",
+    "scipy._scipy": "scipy/test_arguments.py",
+    "scipy.functions": "scipy/test_arguments.py",
+    "torch.bound_tensors": "torch/test_kernels.py",
+    "torch.signature": "torch/test_kernels.py",
+    "torch.tensors": "torch/test_kernels.py",
+}
