@@ -46,6 +46,15 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("g2mb16ic8ih21oc8kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("g2mb16ic8ih21oc8kh1", "BWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb1ic220ih6oc288kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic80ih30oc96kh1sh2", "FWD_D", "bf16", "NCX", ("any", "strided_1x1", "x64:gemm:jit")),
+        ("mb2ic20ih30oc24kh1sh2", "FWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
+        (
+            "mb2ic80ih30oc96kh1sh2",
+            "FWD_D",
+            "bf16",
+            "NXC",
+            ("any", "strided_1x1", "jit_1x1:avx512_core_amx"),
+        ),
     ],
 )
 def test_first_preference(

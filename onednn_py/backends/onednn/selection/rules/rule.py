@@ -11,6 +11,8 @@ from onednn_py.backends.onednn.selection.thresholds import is_small, minibatch_c
 from onednn_py.problem.problem import Direction, Problem
 
 __all__ = [
+    "AMX_1X1",
+    "AMX_MATMUL",
     "ANY_NAME",
     "BRGEMM",
     "BRGEMM_1X1",
@@ -40,6 +42,8 @@ BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
 JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
 JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
 MATMUL = re.compile(r"^brg:")
+AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
+AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
 
 
