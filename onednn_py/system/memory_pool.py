@@ -100,12 +100,29 @@ class Pool:
         self._returned: deque[Block] = deque()
 
     def acquire(self, nbytes: int) -> Block:
-        """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`."""
-        return self._acquire(_size_class(nbytes))
+        """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`.
+
+        Where no idle block is of that size, the smallest larger one is taken: a workspace comes back
+        soon, and a network's layers share one in place of having one each.
+        """
+        size = _size_class(nbytes)
+        recent = self._recent.pop(size, None)  # in one step, whatever other threads do
+        if recent is not None:
+            return recent
+        with self._lock:
+            self._collect()
+            best, least = -1, -1
+            for index, block in enumerate(self._idle):
+                if block.nbytes >= size and (best < 0 or block.nbytes <= least):
+                    best, least = index, block.nbytes
+            if best >= 0:
+                self._idle_bytes -= least
+                return self._idle.pop(best)
+        return _allocate(size)
 
     def _acquire(self, size: int) -> Block:
-        """Return a block of a size that `_size_class` has rounded."""
-        recent = self._recent.pop(size, None)  # in one step, whatever other threads do
+        """Return a block of exactly a size that `_size_class` has rounded."""
+        recent = self._recent.pop(size, None)
         if recent is not None:
             return recent
         with self._lock:

@@ -295,3 +295,32 @@ class TestRecentBlocks:
         pool.reserve(limit)
         pool.release(pool.acquire(2**13))
         assert pool.idle_bytes == 0
+
+
+class TestSharedWorkspaces:
+    """Workspaces of several sizes are one block, results have their own size."""
+
+    def test_a_smaller_workspace_takes_the_smallest_idle_block_that_is_large_enough(self) -> None:
+        pool = Pool()
+        small, middle, large = blocks = [pool.acquire(mebi << 20) for mebi in (1, 4, 16)]
+        for block in blocks:
+            pool.release(block)
+        assert pool.acquire(3 << 20) is middle
+        assert pool.acquire(3 << 20) is large
+        assert pool.acquire(3 << 20) is not small
+
+    def test_layers_of_growing_and_shrinking_size_keep_one_block_each_way(self) -> None:
+        pool = Pool()
+        largest = 0
+        for mebi in (16, *range(1, 16), *range(15, 0, -1)):
+            block = pool.acquire(mebi << 20)
+            largest = max(largest, block.nbytes)
+            pool.release(block)
+        assert pool.idle_bytes == largest
+
+    def test_a_result_takes_no_larger_block(self) -> None:
+        pool = Pool()
+        pool.release(pool.acquire(16 << 20))
+        result = pool.empty((1 << 20,), BYTES)
+        assert pool.idle_bytes >= 16 << 20
+        assert result.nbytes == 1 << 20

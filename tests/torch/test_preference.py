@@ -76,11 +76,13 @@ def test_of_float32(
 
 
 @needs_16_bits
-def test_strided_1x1_kernels_of_bfloat16_are_left_forward_on_one_thread(threads: int) -> None:
-    expected = STRIDED if threads == 1 else set()
-    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False, stride=2) == (expected, set())
-    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), F16, False, stride=2) == (set(), set())
-    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, False) == (set(), set())
+def test_strided_1x1_kernels_of_bfloat16_are_left_forward_channels_last() -> None:
+    shapes = (8, 8, 20, 20), (8, 8, 1, 1)
+    assert reasons(*shapes, BF16, True, stride=2) == (STRIDED, set())
+    assert reasons((2, 8, 20, 20), (8, 8, 1, 1), BF16, True, stride=2) == (set(), set())
+    assert reasons(*shapes, BF16, False, stride=2) == (set(), set())
+    assert reasons(*shapes, F16, True, stride=2) == (set(), set())
+    assert reasons(*shapes, BF16, True) == (set(), set())
 
 
 @needs_16_bits

@@ -157,11 +157,11 @@ def _ending(code: int) -> str:
         return f"by signal {-code}"
 
 
-def worker_environment(threads: int, **more: str) -> dict[str, str]:
+def worker_environment(threads: int, *, bound: bool = True, **more: str) -> dict[str, str]:
     """Return this process's environment, with the same number of threads for every library.
 
-    OpenMP binds threads to cores (``OMP_PROC_BIND``), unless the environment says otherwise.
-    Further variables are keyword arguments.
+    With ``bound``, OpenMP binds threads to cores (``OMP_PROC_BIND``), unless the environment says
+    otherwise. Further variables are keyword arguments.
     """
     environment = dict(os.environ)
     # Verbose output takes time of its own.
@@ -171,5 +171,6 @@ def worker_environment(threads: int, **more: str) -> dict[str, str]:
         environment[name] = str(threads)
     # Unbound, a waking thread may land on the core of the thread that woke it, where each waits
     # for the other for a time slice of the system, 4 ms, at every barrier.
-    environment.setdefault("OMP_PROC_BIND", "true")
+    if bound:
+        environment.setdefault("OMP_PROC_BIND", "true")
     return {**environment, **more}

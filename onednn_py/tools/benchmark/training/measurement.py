@@ -46,7 +46,8 @@ class TrainingBenchmark:
     """
 
     def __init__(self, *, threads: int, budget: float, memory: bool) -> None:
-        self._environment = worker_environment(threads)
+        # As in a user's own training, whose threads are not bound.
+        self._environment = worker_environment(threads, bound=False)
         self._budget = budget
         self._memory = memory
         process = self._process()
