@@ -102,8 +102,8 @@ class Pool:
     def acquire(self, nbytes: int) -> Block:
         """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`.
 
-        Where no idle block is of that size, the smallest larger one is taken: a workspace comes back
-        soon, and a network's layers share one in place of having one each.
+        Where no idle block is of that size, the smallest larger one is taken: a workspace comes
+        back soon, and a network's layers share one in place of having one each.
         """
         size = _size_class(nbytes)
         recent = self._recent.pop(size, None)  # in one step, whatever other threads do
