@@ -22,7 +22,7 @@ from onednn_py import (
 
 from .geometry import Geometry
 
-__all__ = ["host_function", "into_buffers", "wait_for_callbacks"]
+__all__ = ["into_buffers", "wait_for_callbacks"]
 
 Array = npt.NDArray[Any]
 
@@ -41,7 +41,7 @@ def into_buffers(name: str, geometry: Geometry) -> Callable[[Any, Any, Any, Any]
     name : {"forward", "backward_data", "backward_weights"}
     geometry : Geometry
     """
-    compute = host_function(name, geometry)
+    compute = _host_function(name, geometry)
 
     def callback(context: Any, out: Any, first: Any, second: Any) -> None:
         thread = threading.get_ident()
@@ -71,7 +71,7 @@ def wait_for_callbacks(longest: float = 10.0) -> None:
         time.sleep(1e-3)
 
 
-def host_function(name: str, geometry: Geometry) -> Callable[[Array, Array, Array], None]:
+def _host_function(name: str, geometry: Geometry) -> Callable[[Array, Array, Array], None]:
     """Return the function that computes a primitive of two arrays into a third array."""
     data_format, src_axes, dst_axes = _data_layout(geometry)
     weights_format, weights_axes = _weights_layout(geometry.weights_spec)

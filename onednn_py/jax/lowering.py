@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import jax
-import numpy as np
+from jax.experimental.buffer_callback import buffer_callback
 from jax.interpreters import mlir
 
 from . import reference
-from .callbacks import host_function, into_buffers, wait_for_callbacks
+from .callbacks import into_buffers, wait_for_callbacks
 from .geometry import Geometry
 from .rules import is_left_to_lax
-
-try:
-    from jax.experimental.buffer_callback import buffer_callback
-except ImportError:  # before JAX 0.6.1
-    buffer_callback = None
 
 __all__ = ["lower", "lower_to_lax"]
 
@@ -39,10 +35,9 @@ def lower(name: str, context: Any, first: Any, second: Any, *, geometry: Geometr
     if needs_lax(context) or is_left_to_lax(name, geometry, **named, dtype=str(result.dtype)):
         return lower_to_lax(name, context, first, second, geometry=geometry)
     struct = jax.ShapeDtypeStruct(result.shape, result.dtype)
-    call = _by_buffers if buffer_callback is not None else _by_copies
-    return mlir.lower_fun(call(name, geometry, struct), multiple_results=False)(
-        context, first, second
-    )
+    _finish_at_exit()
+    callback = buffer_callback(into_buffers(name, geometry), struct)
+    return mlir.lower_fun(callback, multiple_results=False)(context, first, second)
 
 
 def lower_to_lax(name: str, context: Any, first: Any, second: Any, *, geometry: Geometry) -> Any:
@@ -70,30 +65,16 @@ def needs_lax(context: Any) -> bool:
     return getattr(axes, "num_devices", 1) > 1
 
 
-def _by_buffers(name: str, geometry: Geometry, struct: jax.ShapeDtypeStruct) -> Any:
-    _finish_at_exit()
-    return buffer_callback(into_buffers(name, geometry), struct)
-
-
-def _by_copies(name: str, geometry: Geometry, struct: jax.ShapeDtypeStruct) -> Any:
-    _finish_at_exit()
-    compute = host_function(name, geometry)
-
-    def callback(first: Any, second: Any) -> Any:
-        result = np.empty(struct.shape, struct.dtype)
-        compute(np.asarray(first), np.asarray(second), result)
-        return result
-
-    return lambda first, second: jax.pure_callback(callback, struct, first, second)
-
-
 @cache
 def _finish_at_exit() -> None:
     """Let callbacks that are under way end while the interpreter is whole."""
-    atexit.register(_finish)
+    atexit.register(_finish, os.getpid())
 
 
-def _finish() -> None:
+def _finish(process: int) -> None:
+    if os.getpid() != process:
+        # A forked child has none of the threads that would end what is under way.
+        return
     for array in jax.live_arrays("cpu"):
         # A deleted array, or the error that its computation ended with.
         with suppress(Exception):

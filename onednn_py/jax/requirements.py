@@ -6,15 +6,16 @@ import importlib
 
 __all__ = ["OLDEST_JAX", "require_jax"]
 
-# The first version with `buffer_callback`. Without it `pure_callback` takes its place, with which a
-# program that ends with work under way was seen to hang (JAX 0.6.0).
+# The first version with `buffer_callback`. With `pure_callback` in its place, a program that ended
+# with work under way was seen to hang (JAX 0.6.0).
 OLDEST_JAX = "0.6.1"
 
-_COMMAND = 'pip install "onednn_py[jax]"'
+_COMMAND = 'pip install --upgrade "onednn_py[jax]"'
 
 # Where the names stand that this package builds on.
 _NEEDED = {
-    "jax": ("typeof", "pure_callback"),
+    "jax": ("typeof",),
+    "jax.experimental.buffer_callback": ("buffer_callback",),
     "jax.extend.core": ("Primitive",),
     "jax.interpreters.ad": ("defbilinear",),
     "jax.interpreters.batching": ("primitive_batchers",),

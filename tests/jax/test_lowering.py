@@ -47,19 +47,6 @@ def test_40_threads() -> None:
                 assert_equal(found, right)
 
 
-def test_without_buffer_callback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "buffer_callback", None)
-    for dtype in ("float32", "bfloat16"):
-        case = integers((2, 6, 6, 3), dtype), integers((3, 3, 3, 4), dtype)
-        found, expected = (
-            jax.jit(partial(function, **OPTIONS))(*case)
-            for function in (conv_general_dilated, lax.conv_general_dilated)
-        )
-        assert_equal(found, expected)
-    text = jax.jit(partial(conv_general_dilated, **OPTIONS)).lower(*case).as_text()
-    assert "xla_buffer_python_cpu_callback" not in text
-
-
 def test_an_error_in_a_callback_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any, **keywords: Any) -> None:
         raise MemoryError("no memory for this convolution")
@@ -176,6 +163,16 @@ def test_a_program_that_ends_with_work_under_way() -> None:
     )
 
 
+@pytest.mark.parametrize("is_forked", [False, True])
+def test_a_forked_child_waits_for_nothing_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, is_forked: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(jax, "live_arrays", lambda platform: asked.append(platform) or [])
+    lowering._finish(os.getpid() + is_forked)
+    assert asked == ([] if is_forked else ["cpu"])
+
+
 def test_training_with_flax() -> None:
     linen = pytest.importorskip("flax.linen")
 
@@ -216,11 +213,18 @@ def test_training_with_flax() -> None:
 @pytest.mark.parametrize(
     ("preparation", "message"),
     [
-        ("sys.modules['jax'] = None", 'needs JAX: pip install "onednn_py[jax]"'),
+        ("sys.modules['jax'] = None", 'needs JAX: pip install --upgrade "onednn_py[jax]"'),
         (
             "import jax; import jax.interpreters.mlir; del jax.interpreters.mlir.lower_fun; "
             "jax.__version__ = '0.3.1'",
             f"needs JAX {requirements.OLDEST_JAX} or newer; JAX 0.3.1 has no",
+        ),
+        (
+            "import jax; sys.modules['jax.experimental.buffer_callback'] = None; "
+            "jax.__version__ = '0.6.0'",
+            "needs JAX 0.6.1 or newer; JAX 0.6.0 has no "
+            "jax.experimental.buffer_callback.buffer_callback: pip install --upgrade "
+            '"onednn_py[jax]"',
         ),
     ],
 )
