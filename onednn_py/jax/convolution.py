@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
@@ -131,15 +132,26 @@ def _is_constant(options: dict[str, Any]) -> bool:
     """Return whether a call may be cached by its options.
 
     Padding that is no list of pairs is for ``lax`` to refuse, in words that have it as it came.
+    Floats are for ``lax`` to refuse, too: a cache would take 1.0 for 1.
     """
     padding = options["padding"]
-    if type(padding) is tuple and any(type(pair) is not tuple for pair in padding):
+    if type(padding) is tuple and any(
+        type(pair) is not tuple or len(pair) != 2 for pair in padding
+    ):
+        return False
+    if any(map(_has_floats, options.values())):
         return False
     try:
         hash(tuple(options.values()))
     except TypeError:
         return False
     return True
+
+
+def _has_floats(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_has_floats, value))
+    return isinstance(value, (float, np.floating))
 
 
 def _may_be_computed(lhs: Any, rhs: Any) -> bool:
@@ -204,6 +216,7 @@ def _is_supported(parameters: Any, lhs: Any, rhs: Any, result: Any) -> bool:
         and parameters["batch_group_count"] == 1
         and all(level is None or isinstance(level, lax.Precision) for level in levels)
         and 0 not in result.shape
+        and not result.weak_type
         and min(*parameters["window_strides"], *parameters["lhs_dilation"]) > 0
         and min(parameters["rhs_dilation"]) > 0
     )

@@ -187,6 +187,7 @@ def test_a_wider_preferred_type(dtype: str) -> None:
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"window_strides": (1,)}),
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"padding": "sideways"}),
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"padding": [1, 2]}),
+        (((2, 3, 8, 8), (4, 3, 3, 3)), {"padding": [(1, 1, 1), (1, 1)]}),
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"padding": [(-9, 0), (0, 0)]}),
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"feature_group_count": 2}),
         (((2, 3, 8, 8), (4, 3, 3, 3)), {"feature_group_count": 0}),
@@ -216,6 +217,36 @@ def test_arguments_that_are_no_arrays_fail_as_in_lax() -> None:
                 function(*arguments, (1,), "VALID")
             errors.append((type(caught.value), str(caught.value)))
         assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window_strides": (1.0, 1.0), "padding": "SAME"},
+        {"window_strides": (np.float32(1), 1), "padding": "SAME"},
+    ],
+)
+def test_floats_fail_as_in_lax_after_a_call_with_equal_integers(options: Any) -> None:
+    src, weights = integers((2, 3, 8, 8)), integers((4, 3, 3, 3))
+    conv_general_dilated(src, weights, (1, 1), "SAME")
+    errors = []
+    for function in (lax.conv_general_dilated, conv_general_dilated):
+        with pytest.raises(TypeError) as caught:
+            function(src, weights, **options)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+def test_weak_types_stay_weak() -> None:
+    weak, weights = jnp.broadcast_to(2.0, (1, 1, 4)), jnp.broadcast_to(1.0, (1, 1, 2))
+    assert weak.weak_type
+    for second in (weights, jnp.ones((1, 1, 2))):
+        found, expected = (
+            function(weak, second, (1,), "VALID")
+            for function in (conv_general_dilated, lax.conv_general_dilated)
+        )
+        assert_equal(found, expected)
+        assert found.weak_type == expected.weak_type == second.weak_type
 
 
 def test_mixed_types_fail_as_in_lax() -> None:
