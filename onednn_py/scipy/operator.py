@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from onednn_py import DTypeError, ShapeError
 from onednn_py.errors import brief
+from onednn_py.problem.foreign import type_name
 
-from ._scipy import LinearOperator
+from ._scipy import LinearOperator, issparse
 from .arguments import OperatorSpec
 from .columns import join_weights, joined_shapes, split_dst, split_weights
 from .plans import OperatorPlans
@@ -82,6 +83,11 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
 
         SciPy's own check says no more than that dimensions differ.
         """
+        if issparse(given):
+            raise DTypeError(
+                f"{self._spec.name}: {method}: expected a dense array, got"
+                f" {type_name(given)}; toarray() makes one"
+            )
         array, elements = np.asanyarray(given), self.shape[side]
         accepted = [f"({elements}, columns)"]
         fits = array.ndim == 2 and array.shape[0] == elements

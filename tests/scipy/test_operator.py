@@ -160,6 +160,15 @@ class TestVectors:
                               operator.H @ (operator @ np.ones(operator.shape[1])))  # fmt: skip
         assert np.array_equal((2.0 * operator).H @ x, 2 * (operator.H @ x))
 
+    def test_sparse_matrices_are_refused(self) -> None:
+        operator = curated("1d")
+        sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(operator.shape[1]))
+        for call in (operator.matmat, operator.matvec, operator.__matmul__):
+            with pytest.raises(
+                onednn_py.DTypeError, match="a dense array, got .*csr_array; toarray"
+            ):
+                call(sparse)
+
     @pytest.mark.parametrize("method", ["matvec", "rmatvec", "matmat", "rmatmat"])
     def test_other_shapes_are_refused(self, method: str) -> None:
         operator = curated("1d")
