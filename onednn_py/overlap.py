@@ -3,8 +3,8 @@
 Arithmetic alone, for programs that split a volume among processes (MPI, say) and exchange what
 neighbours need. `onednn_py.dask` is built on it.
 
-Everything is said of spatial axes. The minibatch needs no overlap, and a part of the result's
-channels needs all channels of its groups.
+The functions deal with spatial axes alone. The minibatch needs no overlap, and a part of the
+result's channels needs all channels of its groups.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def needed_part(
     Raises
     ------
     ShapeError, AttributeValueError
-        As the function does, and for a part that is none.
+        As the function does, and for a part that is not a slice without a step for each spatial
+        axis.
 
     Examples
     --------
