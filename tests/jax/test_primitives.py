@@ -111,7 +111,7 @@ def test_jacobians_forward_and_reverse() -> None:
     options = OPTIONS["strided groups"]
     src, weights = integers((1, 2, 4, 4)), integers((2, 1, 2, 2))
     compare(options, lambda f: jax.jacfwd(f, 1), src, weights)
-    compare(options, lambda f: jax.jacrev(f, (0, 1)), src, weights)
+    compare(options, lambda f: jax.jacrev(f, 0), src, weights)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,6 @@ def test_jacobians_forward_and_reverse() -> None:
         ("strided groups", (None, 4)),
         ("strided groups", (4, 1)),
         ("transposed", (None, 4)),
-        ("channels last", (4, 1)),
         *(
             pytest.param(name, axes, marks=pytest.mark.slow)
             for name, axes in [
@@ -130,6 +129,7 @@ def test_jacobians_forward_and_reverse() -> None:
                 ("transposed", (4, 1)),
                 ("channels last", (2, None)),
                 ("channels last", (None, 4)),
+                ("channels last", (4, 1)),
             ]
         ),
     ],
