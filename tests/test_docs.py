@@ -44,7 +44,7 @@ def run_examples(path: Path, language: str) -> None:
     """Run a document's blocks of a language: ``py`` are those that import a framework."""
     fenced = re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
     globals_: dict[str, object] = {}
-    # Whole files of docs/testing.md, named in their first line, are run by tests/testing/test_page.py.
+    # Whole files, named in their first line, are run by tests/testing/test_page.py.
     fenced = [block for block in fenced if not re.match(r"# \w+\.py\n", block)]
     for number, block in enumerate(fenced):
         test = doctest.DocTestParser().get_doctest(block, globals_, name(path), name(path), number)
