@@ -24,6 +24,10 @@ extensions = [
     "sphinx_copybutton",
 ]
 nitpicky = True
+# Gigabytes, of which the reference shows nothing.
+autodoc_mock_imports = ["torch"]
+# Other projects' names, and the package's own, which has no page.
+nitpick_ignore_regex = [("py:obj", r"(scipy|torch)\..*|onednn_py")]
 templates_path = ["_templates"]
 
 # Names in single backticks are links to the reference; the numpydoc sections give the types.

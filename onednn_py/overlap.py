@@ -150,7 +150,7 @@ def needed_part(
         (of diff_dst for the transposed one).
     *shapes : sequence of int
         The whole arrays' shapes in place of the function's positional arguments:
-        ``src_shape, weights_shape`` of `convolution`.
+        ``src_shape, weights_shape`` of ``convolution``.
     **attributes
         Of the function.
 
@@ -197,7 +197,7 @@ def needed_of_axis(
     part : (int, int)
         Of the windows if the function gathers, otherwise of the elements.
     gathers : bool
-        Whether windows are computed from elements, as by `convolution`, or elements from windows,
+        Whether windows are computed from elements, as by ``convolution``, or elements from windows,
         as by `conv_transpose`.
     """
     if gathers:

@@ -57,6 +57,8 @@ class BoundTensors:
     ) -> None:
         self._settings = settings("onednn", "strict", effort)
         self._is_last = is_channels_last
+        self._part_of_element = named["src"].element_size() - 1
+        named = {name: self._aligned(tensor) for name, tensor in named.items()}
         src, weights = named["src"], named["weights"]
         arguments: dict[str, Any] = geometry.attributes()
         arguments["data_format"] = "NXC" if is_channels_last else "NCX"
@@ -129,6 +131,7 @@ class BoundTensors:
         """
         plan, pick = self._bound.plan(self._settings)
         made = [make() for make in self._makers]
+        tensors = [self._aligned(tensor) for tensor in tensors]
         runner = plan.address_runner
         if runner is None or self._copied:
             arrays = self._arrays(tensors, self._in_data_format)
@@ -144,6 +147,14 @@ class BoundTensors:
         if self._places is None:
             return made[0]
         return tuple(None if place is None else made[place] for place in self._places)
+
+    def _aligned(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor, or a copy of equal strides of one that begins inside an element."""
+        if tensor.data_ptr() & self._part_of_element:
+            return torch.empty_strided(
+                tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu"
+            ).copy_(tensor.detach())
+        return tensor
 
     @staticmethod
     def _arrays(tensors: Sequence[torch.Tensor], are_last: Sequence[bool]) -> list[Array]:

@@ -15,6 +15,7 @@ from onednn_py.config import Effort, effort_setting
 
 from .bound_tensors import BoundTensors
 from .contest import Contest
+from .defects import is_defective
 from .preference import Call, reason_to_leave
 from .signature import Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
@@ -140,12 +141,20 @@ class Kernels:
                 reason = decision.reason if contest is None else contest.reason
             except Exception as error:
                 contest, reason = None, _failed(error)
-            count_left(name, reason)
+            if contest is None:
+                count_left(name, reason)
+        if contest is None:
+            return self.originals[name].call_boxed(keyset, *arguments)
         start = perf_counter()
-        result = self.originals[name].call_boxed(keyset, *arguments)
-        if contest is not None:
+        try:
+            result = self.originals[name].call_boxed(keyset, *arguments)
+        except Exception:
+            contest.end()
+        else:
             contest.add(False, perf_counter() - start)
-        return result
+            count_left(name, reason)
+            return result
+        return self._call(name, keyset, arguments, tensors, numbers, bias_shape, mask)
 
     def _decide(
         self,
@@ -179,7 +188,8 @@ class Kernels:
         if dtype is torch.float32 and _float32_precision("mkldnn", "conv") not in _EXACT:
             return _REDUCED
         effort = self._effort or effort_setting.current()
-        is_measured = effort == "measure" and not torch.are_deterministic_algorithms_enabled()
+        if effort == "measure" and torch.are_deterministic_algorithms_enabled():
+            effort = "heuristic"  # times differ from run to run
         stride, padding, dilation, transposed, output_padding, groups = numbers
         key: tuple[Any, ...] = (
             *[(type(t), t.dtype, t.shape, t.stride()) for t in tensors],
@@ -191,16 +201,13 @@ class Kernels:
             groups,
             _num_threads(),
             effort,
-            is_measured,
         )
         if mask is not None:
-            key += (bias_shape and tuple(bias_shape), *mask)
+            key += (None if bias_shape is None else tuple(bias_shape), *mask)
         decision = self._decisions.get(key)
         if decision is None:
             geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
-            decision = self._decision(
-                name, geometry, tensors, bias_shape, mask, effort, is_measured
-            )
+            decision = self._decision(geometry, tensors, bias_shape, mask, effort)
             with self._lock:
                 while len(self._decisions) >= MOST_DECISIONS:
                     del self._decisions[next(iter(self._decisions))]
@@ -209,17 +216,15 @@ class Kernels:
 
     def _decision(
         self,
-        name: str,
         geometry: Geometry,
         tensors: tuple[torch.Tensor, ...],
         bias_shape: Sequence[int] | None,
         mask: Sequence[bool] | None,
         effort: Any,
-        is_measured: bool,
     ) -> _Decision:
         """Return how calls of a signature run that was not met before.
 
-        The parameters are those of `_decide`, and the effort, and whether both sides are compared.
+        The parameters are those of `_decide`, and the effort.
         """
         reason = refusal(geometry, tensors, bias_shape, mask)
         if reason:
@@ -229,28 +234,33 @@ class Kernels:
         dst_shape = output_shape(geometry, src.shape, weights.shape)
         assert dst_shape is not None, "refusal compares it"
         kernel, is_last = native(geometry, tensors if mask is None else tensors[:2], bias_shape)
-        if not is_measured:
-            call = Call(
-                geometry=geometry,
-                dtype=src.dtype,
-                src_shape=src.shape,
-                weights_shape=weights.shape,
-                dst_shape=dst_shape,
-                forward=mask is None,
-                kernel=kernel,
-                is_channels_last=is_last,
-                only_weights=mask is not None and not mask[0],
-                threads=_num_threads(),
-            )
-            reason = reason_to_leave(call)
-            if reason:
-                return _Decision(reason)
+        call = Call(
+            geometry=geometry,
+            dtype=src.dtype,
+            src_shape=src.shape,
+            weights_shape=weights.shape,
+            dst_shape=dst_shape,
+            forward=mask is None,
+            kernel=kernel,
+            is_channels_last=is_last,
+            only_weights=mask is not None and not mask[0],
+            threads=_num_threads(),
+        )
+        contest = None
+        # PyTorch's kernel runs by our choice only where it is right.
+        if not is_defective(call):
+            if effort == "measure":
+                contest = Contest()
+            else:
+                reason = reason_to_leave(call)
+                if reason:
+                    return _Decision(reason)
         names = ("src", "weights", "bias" if mask is None else "diff_dst")
         named = dict(zip(names, tensors, strict=False))
         run = BoundTensors(geometry, named, mask, dst_shape, is_last, effort)
         if not run.is_implemented():
             return _Decision("not implemented by oneDNN")
-        return _Decision("", run, Contest() if is_measured else None)
+        return _Decision("", run, contest)
 
 
 # What `torch.backends.mkldnn.conv.fp32_precision` is where float32 is computed in float32.

@@ -166,7 +166,6 @@ TESTED_BY = {
     "problem.solvers": "api/test_semantics.py",
     "scipy._scipy": "scipy/test_arguments.py",
     "scipy.functions": "scipy/test_arguments.py",
-    "torch.bound_tensors": "torch/test_kernels.py",
     "torch.signature": "torch/test_kernels.py",
     "torch.tensors": "torch/test_kernels.py",
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock, patch
+
 import pytest
 import torch
 
 import onednn_py.torch
+from onednn_py.torch import kernels, registration
 from onednn_py.torch.contest import ROUNDS, Contest
+from tests.support.torch_comparison import counted
 
 pytestmark = pytest.mark.frameworks
 
@@ -51,5 +55,36 @@ def test_deterministic_algorithms_are_never_compared() -> None:
             for _ in range(4):
                 torch.conv2d(src, weights)
             assert onednn_py.torch.statistics().taken == {"convolution": 4}
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_an_error_of_pytorch_ends_the_comparison() -> None:
+    """Calls that run here do not fail because PyTorch's kernel is tried."""
+    src, weights = torch.ones(2, 8, 17, 23), torch.ones(8, 8, 3, 3)
+    expected = torch.conv2d(src, weights)
+    with onednn_py.torch.enabled(effort="measure"):
+        torch.conv2d(src, weights)
+        originals = {name: Mock() for name in registration._kernels.originals}
+        for original in originals.values():
+            original.call_boxed.side_effect = RuntimeError("not implemented")
+        with patch.object(registration._kernels, "originals", originals), counted() as calls:
+            for _ in range(4):
+                assert torch.equal(torch.conv2d(src, weights), expected)
+    assert originals["convolution"].call_boxed.call_count == 1
+    assert calls.taken == {"convolution": 4}
+    assert not calls.left_calls
+
+
+def test_deterministic_algorithms_are_not_chosen_by_times() -> None:
+    src, weights = torch.ones(2, 8, 16, 23), torch.ones(8, 8, 3, 3)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with (
+            patch.object(kernels, "BoundTensors", side_effect=kernels.BoundTensors) as bound,
+            onednn_py.torch.enabled(effort="measure"),
+        ):
+            torch.conv2d(src, weights)
+        assert bound.call_args.args[-1] == "heuristic"
     finally:
         torch.use_deterministic_algorithms(False)

@@ -1,0 +1,46 @@
+"""Calls that PyTorch's own kernels compute wrongly, or crash at: none is left to them by choice.
+
+They are those of PyTorch 2.13, which has oneDNN 3.12 in it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+
+from .preference import Call
+
+__all__ = ["is_defective"]
+
+# Input channels of a group that oneDNN's strided 1x1 kernels take at once.
+_CHANNEL_BLOCK = 16
+
+
+def _dilated_float16(call: Call) -> bool:
+    # Both directions write where they may not, and end the process: src (3, 9, 6, 1), weights
+    # (5, 9, 5, 2), stride (1, 2), padding (0, 3), dilation (1, 2).
+    return call.dtype is torch.float16 and max(call.geometry.dilation) > 1
+
+
+def _strided_1x1_weights(call: Call) -> bool:
+    # uxlfoundation/oneDNN#6035: gradients of weights that are written outside of the scratchpad.
+    # The second axis of weights is that of the channels that a convolution reads, and those that
+    # a transposed one writes: the roles of both are swapped there.
+    is_1x1 = prod(call.weights_shape[2:]) == 1 and max(call.geometry.stride) > 1
+    return not call.forward and is_1x1 and call.weights_shape[1] % _CHANNEL_BLOCK != 0
+
+
+def _bfloat16_on_one_column(call: Call) -> bool:
+    # Not a number, or errors of 10 and more, where a stride leaves one column: src (2, 16, 8, 4),
+    # weights (2, 8, 2, 3), stride 2, padding (1, 0), groups 2. The gradient of src of a transposed
+    # convolution is a convolution, too.
+    transposed = call.geometry.transposed
+    columns = call.src_shape[-1] if transposed else call.dst_shape[-1]
+    is_strided = columns == 1 and call.geometry.stride[-1] > 1
+    return call.dtype is torch.bfloat16 and call.forward != transposed and is_strided
+
+
+def is_defective(call: Call) -> bool:
+    """Whether PyTorch's own kernel gives wrong results or ends the process."""
+    return _dilated_float16(call) or _strided_1x1_weights(call) or _bfloat16_on_one_column(call)

@@ -1,0 +1,50 @@
+"""Calls bound to tensors: memory that begins inside an element, and lists of no axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onednn_py.torch
+from tests.support.torch_cases import integers
+from tests.support.torch_comparison import assert_equal
+
+pytestmark = pytest.mark.frameworks
+
+aten = torch.ops.aten
+SRC, WEIGHTS = integers(2, 4, 8, 7), integers(6, 4, 3, 3, seed=1)
+
+
+def test_a_bias_without_axes_is_no_error_of_ours() -> None:
+    diff_dst = integers(2, 6, 6, 5)
+
+    def run() -> Any:
+        return aten.convolution_backward(
+            diff_dst, SRC, WEIGHTS, [],
+            [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False],
+        )  # fmt: skip
+
+    expected = run()
+    with onednn_py.torch.enabled():
+        assert_equal(run()[:2], expected[:2])
+
+
+@pytest.mark.parametrize("first", [0, 2], ids=["aligned first", "misaligned first"])
+@pytest.mark.parametrize("step", [1, 2], ids=["dense", "sliced"])
+def test_tensors_that_begin_inside_an_element(first: int, step: int) -> None:
+    src = integers(2, 4, 9, 14)
+
+    def at(offset: int) -> torch.Tensor:
+        memory = bytearray(src.nbytes + offset)
+        tensor = torch.frombuffer(memory, dtype=src.dtype, offset=offset)
+        tensor = tensor.view(src.shape).copy_(src)[..., ::step]
+        assert tensor.data_ptr() % 4 == offset % 4
+        return tensor
+
+    expected = F.conv2d(src[..., ::step].contiguous(), WEIGHTS)
+    with onednn_py.torch.enabled():
+        for offset in (first, 2 - first):
+            assert_equal(F.conv2d(at(offset), WEIGHTS), expected)
