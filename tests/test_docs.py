@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import onednn_py
-from onednn_py import testing
+from onednn_py import overlap, testing
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(onednn_py.__file__).parent
@@ -102,12 +102,22 @@ def test_the_readme_lists_every_function() -> None:
 
 def test_the_reference_lists_every_public_name() -> None:
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)
+    listed = re.findall(r"^   ((?!torch|scipy)[\w.]+)$", text, re.MULTILINE)
     names = [name for name in onednn_py.__all__ if name != "wisdom"]
     names += [f"wisdom.{name}" for name in onednn_py.wisdom.__all__]
+    names += [f"overlap.{name}" for name in overlap.__all__]
     names += [f"testing.{name}" for name in testing.__all__]
     names += [f"testing.strategies.{name}" for name in testing.strategies.__all__]
     assert sorted(listed) == sorted(names)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("room", ["torch", "scipy"])
+def test_the_reference_lists_the_functions_of_a_framework(room: str) -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    names = importlib.import_module(f"onednn_py.{room}").__all__
+    listed = re.findall(rf"^   {room}\.(\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in names if name[0].islower())
 
 
 def test_every_page_is_in_a_table_of_contents() -> None:

@@ -86,7 +86,7 @@ def info() -> Info:
         threads is not one that `set_num_threads` sets, for builds on other runtimes than OpenMP.
         ``openmp`` lists the OpenMP runtimes of this process: where there are several, a number of
         threads that is set for PyTorch may not reach oneDNN. ``freed_memory`` says what the C
-        allocator does with freed memory, which ``onednn_py.torch.enable`` changes. ``supports`` says
+        allocator does with freed memory, which ``onednn_py.torch`` changes. ``supports`` says
         which data types oneDNN computes itself on this CPU, without a cast, and whether the library
         has the Graph API. ``rejected`` lists candidates as dicts of path, source and reason.
         ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN, as dicts of library, path,

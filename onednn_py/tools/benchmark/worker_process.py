@@ -157,7 +157,7 @@ def _ending(code: int) -> str:
         return f"by signal {-code}"
 
 
-def worker_environment(threads: int, *, bound: bool = True, **more: str) -> dict[str, str]:
+def worker_environment(threads: int, bound: bool = True, /, **more: str) -> dict[str, str]:
     """Return this process's environment, with the same number of threads for every library.
 
     With ``bound``, OpenMP binds threads to cores (``OMP_PROC_BIND``), unless the environment says

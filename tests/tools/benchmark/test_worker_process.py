@@ -65,6 +65,6 @@ def test_all_get_the_same_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment["ONEDNN_PY_EFFORT"] == "measure"
     assert environment["OMP_PROC_BIND"] == "true"
     assert "ONEDNN_VERBOSE" not in environment
-    assert "OMP_PROC_BIND" not in worker_environment(3, bound=False)
+    assert "OMP_PROC_BIND" not in worker_environment(3, False)
     monkeypatch.setenv("OMP_PROC_BIND", "spread")
     assert worker_environment(3)["OMP_PROC_BIND"] == "spread"

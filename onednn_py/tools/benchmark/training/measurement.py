@@ -47,7 +47,7 @@ class TrainingBenchmark:
 
     def __init__(self, *, threads: int, budget: float, memory: bool) -> None:
         # As in a user's own training, whose threads are not bound.
-        self._environment = worker_environment(threads, bound=False)
+        self._environment = worker_environment(threads, False)
         self._budget = budget
         self._memory = memory
         process = self._process()
