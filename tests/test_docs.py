@@ -61,7 +61,7 @@ def _modules() -> list[Any]:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        needs = parts[1] in FRAMEWORKS
+        needs = parts[1] in FRAMEWORKS or parts[1:4] == ("tools", "benchmark", "training")
         name = ".".join(parts).removesuffix(".__init__")
         if path.stem != "__main__":
             found.append(pytest.param(name, marks=[pytest.mark.frameworks] if needs else []))

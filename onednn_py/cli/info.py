@@ -14,7 +14,7 @@ from onednn_py.config import VARIABLES, unknown_variables
 __all__ = ["add_parser", "run"]
 
 # Facts that are printed below the table of the others.
-_APART = ("threads_note", "idle_threads", "rejected", "error")
+_APART = ("threads_note", "idle_threads", "freed_memory", "rejected", "error")
 
 
 def add_parser(commands: Any) -> None:
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"threads of {facts['runtime']}: {facts['threads_note']}")
     for row in facts["idle_threads"]:
         print("idle threads of {library} ({threads}), {path}: {state}".format(**row))
+    print(f"freed memory: {facts['freed_memory']}")
     for rejection in facts["rejected"]:
         print(f"rejected  {rejection['path']} ({rejection['source']}): {rejection['reason']}")
     if facts["error"]:

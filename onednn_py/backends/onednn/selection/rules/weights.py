@@ -46,10 +46,15 @@ WEIGHTS = (
         " bias: 3.9; 80 -> 12, 8 x 8, 3x3/2, with bias: 0.9",
         formulation="as_convolution",
     ),
-    # Of so few pixels, blocks of channels do not pay for their reorders.
+    # Of so few pixels, blocks of channels do not pay for their reorders. The scratchpad holds
+    # several copies of the weights.
     Rule(
         lambda s: (
-            s.is_product and s.dense_first and not s.bf16 and s.pixels < 784 and s.outputs < 2048
+            s.is_product
+            and s.dense_first
+            and not s.bf16
+            and s.pixels < 784
+            and s.inputs * s.outputs <= 2**18
         ),
         "any",
         GEMM,
