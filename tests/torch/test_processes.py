@@ -24,6 +24,8 @@ from tests.support.torch_models import gradients, small
 pytestmark = [
     pytest.mark.frameworks,
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    # JAX, where tests before these have imported it, warns of every fork.
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
 ]
 
 F = torch.nn.functional
