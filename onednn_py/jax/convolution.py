@@ -16,6 +16,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from onednn_py.config import backend_setting, effort_setting, fpmath_mode_setting
+from onednn_py.problem.geometry import axis_from_size, effective_kernel
 
 from .folding import fold, unfold
 from .geometry import Geometry, Settings, merged
@@ -287,13 +288,14 @@ def _transposed(
     for (lhs_axis, out_axis, (low, high), stride, kernel), dilation in zip(
         zip(*axes, strict=True), common["dilations"], strict=True
     ):
-        reach = (kernel - 1) * dilation
-        begin, end = reach - low, reach - high
-        size = (lhs.shape[lhs_axis] - 1) * stride + 1 + reach - max(begin, 0) - max(end, 0)
+        extent = effective_kernel(kernel, dilation)
+        begin, end = extent - 1 - low, extent - 1 - high
+        inner = max(begin, 0), max(end, 0)
+        size = axis_from_size(lhs.shape[lhs_axis], extent, stride, sum(inner), 0)
         if size <= 0:
             return None
         sizes.append(size)
-        inner_pads.append((max(begin, 0), max(end, 0)))
+        inner_pads.append(inner)
         config[out_axis] = (max(-begin, 0), max(-end, 0), 0)
     geometry = Geometry(
         size=tuple(sizes),

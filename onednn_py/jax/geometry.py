@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from onednn_py.problem.geometry import effective_kernel, windows
+
 __all__ = ["Geometry", "Settings", "merged"]
 
 Shape = tuple[int, ...]
@@ -53,13 +55,12 @@ class Geometry:
     @property
     def extents(self) -> Shape:
         """The dilated kernel's spatial shape."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return tuple(map(effective_kernel, self.kernel, self.dilations))
 
     @property
     def dst_size(self) -> Shape:
         """The spatial shape of dst."""
-        axes = zip(self.size, self.extents, self.strides, self.pads, strict=True)
-        return tuple((n + sum(pads) - extent) // s + 1 for n, extent, s, pads in axes)
+        return tuple(map(windows, self.size, self.extents, self.strides, map(sum, self.pads)))
 
     def dst_shape(self, src: Shape, weights: Shape) -> Shape:
         """Return the shape of dst."""

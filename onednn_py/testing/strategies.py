@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onednn_py import AttributeValueError
 from onednn_py.errors import brief
+from onednn_py.problem.geometry import effective_kernel, windows
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, DIRECTIONS, Case
 from onednn_py.tools.benchdnn.descriptor import Descriptor
 from onednn_py.tools.benchdnn.options import CHOICES
@@ -106,7 +107,7 @@ def _drawn_case(
 
 def _drawn_descriptor(draw: Draw, transposed: bool, axes: int) -> Descriptor:
     # As tuples by attribute of what is drawn by axis.
-    size, windows, kernel, strides, dilations, pads_begin = zip(
+    size, counts, kernel, strides, dilations, pads_begin = zip(
         *(_drawn_axis(draw, 5 if axes < 3 else 3) for _ in range(axes)), strict=True
     )
     groups = draw(st.sampled_from((1, 1, 2, 3, 8, 16)))
@@ -117,8 +118,8 @@ def _drawn_descriptor(draw: Draw, transposed: bool, axes: int) -> Descriptor:
         minibatch=draw(st.integers(1, 3)),
         inputs=groups * draw(channels),
         outputs=groups * draw(channels),
-        src=windows if transposed else size,
-        dst=size if transposed else windows,
+        src=counts if transposed else size,
+        dst=size if transposed else counts,
         kernel=kernel,
         strides=strides,
         dilations=dilations,
@@ -127,15 +128,15 @@ def _drawn_descriptor(draw: Draw, transposed: bool, axes: int) -> Descriptor:
 
 
 def _drawn_axis(draw: Draw, largest_kernel: int) -> tuple[int, ...]:
-    """Return size, windows, kernel, stride, dilation and begin pad of an axis.
+    """Return size, number of windows, kernel, stride, dilation and begin pad of an axis.
 
     The kernel moves over ``size`` elements: those of src, or of dst if transposed.
     """
     kernel = draw(st.integers(1, largest_kernel))
     stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     begin, end = draw(st.integers(0, 6)), draw(st.integers(0, 6))
-    extent = (kernel - 1) * dilation + 1
+    extent = effective_kernel(kernel, dilation)
     size = max(1, extent - begin - end + draw(st.integers(0, 9)))
     # What the stride leaves over makes the end pad smaller, or negative.
-    windows = (size + begin + end - extent) // stride + 1
-    return size, windows, kernel, stride, dilation, begin
+    count = windows(size, extent, stride, begin + end)
+    return size, count, kernel, stride, dilation, begin

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
+
 __all__ = ["DTYPES", "Geometry", "Native", "native", "output_shape", "refusal"]
 
 # The data types that run here.
@@ -87,11 +89,11 @@ def output_shape(
         geometry.output_padding,
         strict=True,
     ):
-        reach = dilation * (kernel - 1)
+        extent = effective_kernel(kernel, dilation)
         if geometry.transposed:
-            sizes.append((size - 1) * stride - 2 * pad + reach + extra + 1)
+            sizes.append(axis_from_size(size, extent, stride, 2 * pad, extra))
         else:
-            sizes.append((size + 2 * pad - reach - 1) // stride + 1)
+            sizes.append(windows(size, extent, stride, 2 * pad))
     return (src[0], channels, *sizes)
 
 
