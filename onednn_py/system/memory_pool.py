@@ -100,10 +100,14 @@ class Pool:
         self._returned: deque[Block] = deque()
 
     def acquire(self, nbytes: int) -> Block:
-        """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`.
+        """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`."""
+        return self._acquire(_size_class(nbytes))
 
-        Where no idle block is of that size, the smallest larger one is taken: a workspace comes
-        back soon, and a network's layers share one in place of having one each.
+    def borrow(self, nbytes: int) -> Block:
+        """Return a block as `acquire` does, for a caller who releases it when an execution ends.
+
+        Where no idle block is of that size, the smallest larger one is taken, so that the layers of
+        a network share one workspace in place of having one each.
         """
         size = _size_class(nbytes)
         recent = self._recent.pop(size, None)  # in one step, whatever other threads do
@@ -121,7 +125,7 @@ class Pool:
         return _allocate(size)
 
     def _acquire(self, size: int) -> Block:
-        """Return a block of exactly a size that `_size_class` has rounded."""
+        """Return a block of a size that `_size_class` has rounded."""
         recent = self._recent.pop(size, None)
         if recent is not None:
             return recent

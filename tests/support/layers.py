@@ -88,7 +88,7 @@ NOT_PUBLIC = {
     "system.sums": ({"dask"}, "partial sums of bias gradients"),
     "problem.geometry": (
         {"tools.benchdnn", "testing.strategies", "torch", "jax"},
-        "benchdnn's descriptors leave sizes out; drawn cases and other libraries' calls have shapes",
+        "benchdnn's descriptors leave sizes out; drawn cases and foreign calls have shapes",
     ),
     "problem.attributes": ({"tools.graph_files", "scipy"}, "shapes fail with the same words"),
     "problem.arrays": (

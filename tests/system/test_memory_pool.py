@@ -305,15 +305,15 @@ class TestSharedWorkspaces:
         small, middle, large = blocks = [pool.acquire(mebi << 20) for mebi in (1, 4, 16)]
         for block in blocks:
             pool.release(block)
-        assert pool.acquire(3 << 20) is middle
-        assert pool.acquire(3 << 20) is large
-        assert pool.acquire(3 << 20) is not small
+        assert pool.borrow(3 << 20) is middle
+        assert pool.borrow(3 << 20) is large
+        assert pool.borrow(3 << 20) is not small
 
     def test_layers_of_growing_and_shrinking_size_keep_one_block_each_way(self) -> None:
         pool = Pool()
         largest = 0
         for mebi in (16, *range(1, 16), *range(15, 0, -1)):
-            block = pool.acquire(mebi << 20)
+            block = pool.borrow(mebi << 20)
             largest = max(largest, block.nbytes)
             pool.release(block)
         assert pool.idle_bytes == largest
@@ -324,3 +324,8 @@ class TestSharedWorkspaces:
         result = pool.empty((1 << 20,), BYTES)
         assert pool.idle_bytes >= 16 << 20
         assert result.nbytes == 1 << 20
+
+    def test_a_block_that_is_kept_is_no_larger_than_asked_for(self) -> None:
+        pool = Pool()
+        pool.release(pool.acquire(16 << 20))
+        assert pool.acquire(1 << 20).nbytes == 1 << 20

@@ -178,7 +178,7 @@ class OneDNNPlan(Plan):
         if not casts and not self._sums:
             program.run(list(pointers.values()))
             return
-        block = pool.acquire(self.workspace_bytes)
+        block = pool.borrow(self.workspace_bytes)
         try:
             base = self.engine.pointer(block)
             for cast in casts:

@@ -221,8 +221,12 @@ class Program:
         self, frame: _Frame, given: Block | None = None, hooks: ChunkHooks | None = None
     ) -> None:
         """Execute in a given workspace, or in one of the pool, where only large ones return."""
-        block = pool.acquire(self.workspace_bytes) if given is None else given
         borrowed = given is None and not self.keeps_workspace
+        if given is not None:
+            block = given
+        else:
+            take = pool.borrow if borrowed else pool.acquire
+            block = take(self.workspace_bytes)
         try:
             # The pool often has the same block again.
             if frame.placed() is not block:
