@@ -98,31 +98,44 @@ class Pool:
         self._recent: dict[int, Block] = {}
         # Destructors return blocks, and may run while their thread holds the lock.
         self._returned: deque[Block] = deque()
+        # Idle ones, the last that came back at the right.
+        self._workspaces: deque[Block] = deque()
 
     def acquire(self, nbytes: int) -> Block:
         """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`."""
         return self._acquire(_size_class(nbytes))
 
     def borrow(self, nbytes: int) -> Block:
-        """Return a block as `acquire` does, for a caller who releases it when an execution ends.
+        """Return a workspace: an uninitialised block of at least ``nbytes``, aligned as others.
 
-        Where no idle block is of that size, the smallest larger one is taken, so that the layers of
-        a network share one workspace in place of having one each.
+        The layers of a network share one, since each brings it back by `give_back` when its
+        execution ends. A larger one replaces a smaller one, so that there are as many as there are
+        executions at a time.
         """
-        size = _size_class(nbytes)
-        recent = self._recent.pop(size, None)  # in one step, whatever other threads do
-        if recent is not None:
-            return recent
-        with self._lock:
-            self._collect()
-            best, least = -1, -1
-            for index, block in enumerate(self._idle):
-                if block.nbytes >= size and (best < 0 or block.nbytes <= least):
-                    best, least = index, block.nbytes
-            if best >= 0:
-                self._idle_bytes -= least
-                return self._idle.pop(best)
-        return _allocate(size)
+        try:
+            block = self._workspaces.pop()  # each step is atomic, so that no lock is needed
+        except IndexError:
+            return _allocate(_size_class(nbytes))
+        if block.nbytes >= nbytes:
+            return block
+        for _ in range(len(self._workspaces)):
+            try:
+                other = self._workspaces.popleft()
+            except IndexError:  # other threads took the rest
+                break
+            if other.nbytes >= nbytes:
+                self._workspaces.append(block)
+                return other
+            self._workspaces.append(other)
+        del block
+        return _allocate(_size_class(nbytes))
+
+    def give_back(self, workspace: Block) -> None:
+        """Return a block of `borrow` that is no longer used."""
+        self._workspaces.append(workspace)
+        if workspace.nbytes * MOST_RECENT > self._room:
+            with self._lock:
+                self._collect()
 
     def _acquire(self, size: int) -> Block:
         """Return a block of a size that `_size_class` has rounded."""
@@ -197,6 +210,7 @@ class Pool:
         with self._lock:
             self._recent.clear()
             self._returned.clear()
+            self._workspaces.clear()
             self._idle.clear()
             self._idle_bytes = 0
 
@@ -204,7 +218,7 @@ class Pool:
     def idle_bytes(self) -> int:
         with self._lock:
             self._collect()
-            return self._idle_bytes
+            return self._idle_bytes + self._workspace_bytes()
 
     def _collect(self) -> None:
         """Take blocks that came back among the idle ones, and free what is over the limit."""
@@ -215,9 +229,19 @@ class Pool:
             block = self._recent.pop(size, None)
             if block is not None:  # otherwise another thread has it
                 self._keep(block)
-        while self._idle and self._idle_bytes > limit:
-            self._idle_bytes -= self._idle.pop(0).nbytes
-        self._room = limit - self._idle_bytes
+        room = limit - self._idle_bytes - self._workspace_bytes()
+        while self._idle and room < 0:
+            freed = self._idle.pop(0).nbytes
+            self._idle_bytes -= freed
+            room += freed
+        while room < 0 and self._workspaces:
+            with contextlib.suppress(IndexError):  # another thread took it
+                self._workspaces.popleft()
+            room = limit - self._workspace_bytes()
+        self._room = room
+
+    def _workspace_bytes(self) -> int:
+        return sum(block.nbytes for block in tuple(self._workspaces))
 
     def _keep(self, block: Block) -> None:
         self._idle.append(block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -298,25 +299,70 @@ class TestRecentBlocks:
 
 
 class TestSharedWorkspaces:
-    """Workspaces of several sizes are one block, results have their own size."""
+    """Executions that follow each other share one block, results have their own size."""
 
-    def test_a_smaller_workspace_takes_the_smallest_idle_block_that_is_large_enough(self) -> None:
+    def test_a_smaller_workspace_takes_an_idle_block_that_is_large_enough(self) -> None:
         pool = Pool()
-        small, middle, large = blocks = [pool.acquire(mebi << 20) for mebi in (1, 4, 16)]
-        for block in blocks:
-            pool.release(block)
-        assert pool.borrow(3 << 20) is middle
+        small, large = blocks = [pool.borrow(mebi << 20) for mebi in (1, 16)]
+        for block in reversed(blocks):
+            pool.give_back(block)
         assert pool.borrow(3 << 20) is large
-        assert pool.borrow(3 << 20) is not small
+        assert pool.borrow(1 << 20) is small
 
-    def test_layers_of_growing_and_shrinking_size_keep_one_block_each_way(self) -> None:
+    def test_layers_of_growing_and_shrinking_size_keep_one_block(self) -> None:
         pool = Pool()
-        largest = 0
-        for mebi in (16, *range(1, 16), *range(15, 0, -1)):
+        for mebi in (4, *range(1, 16), *range(15, 0, -1)):
             block = pool.borrow(mebi << 20)
-            largest = max(largest, block.nbytes)
-            pool.release(block)
-        assert pool.idle_bytes == largest
+            assert block.nbytes >= mebi << 20
+            pool.give_back(block)
+        assert pool.idle_bytes == 15 << 20
+
+    def test_executions_at_the_same_time_have_one_each(self) -> None:
+        pool = Pool()
+        blocks = [pool.borrow(1 << 20) for _ in range(3)]
+        assert len(set(map(id, blocks))) == 3
+        for block in blocks:
+            pool.give_back(block)
+        assert {id(pool.borrow(1 << 20)) for _ in range(3)} == set(map(id, blocks))
+
+    def test_they_count_as_idle_and_never_exceed_the_limit(self) -> None:
+        limit = 4 << 20
+        pool = Pool(limit)
+        blocks = [pool.borrow(1 << 20) for _ in range(6)]
+        for block in blocks:
+            pool.give_back(block)
+            assert pool.idle_bytes <= limit
+        assert pool.idle_bytes == limit
+        pool.release(pool.acquire(2 << 20))
+        assert pool.idle_bytes <= limit
+        pool.reserve(limit)
+        assert pool.idle_bytes == 0
+        pool.reserve(0)
+        pool.give_back(pool.borrow(2 << 20))
+        pool.clear()
+        assert pool.idle_bytes == 0
+
+    def test_threads_never_have_the_same_block(self) -> None:
+        pool = Pool()
+        wrong = []
+
+        def work(seed: int) -> None:
+            draw = np.random.default_rng(seed)
+            for nbytes in draw.integers(1, 1 << 18, 400).tolist():
+                block = pool.borrow(nbytes)
+                block[:nbytes] = seed
+                time.sleep(0)
+                if block.nbytes < nbytes or (block[:nbytes] != seed).any():
+                    wrong.append((seed, nbytes))
+                pool.give_back(block)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        assert pool.idle_bytes <= 2 * len(threads) << 18
 
     def test_a_result_takes_no_larger_block(self) -> None:
         pool = Pool()

@@ -188,7 +188,7 @@ class OneDNNPlan(Plan):
             for one in self._sums:
                 one.write(tensors, block)
         finally:
-            pool.release(block)
+            pool.give_back(block)
 
     def reading_whole(self, operand: str) -> OneDNNPlan:
         """Return the plan that reads an input in one chunk: a packed tensor has no parts."""

@@ -235,7 +235,7 @@ class Program:
             self._run(frame, hooks)
         finally:
             if borrowed:
-                pool.release(block)
+                pool.give_back(block)
 
     def _bind(self, frame: _Frame, pointers: Sequence[Any]) -> None:
         last, frame.last = frame.last, None
