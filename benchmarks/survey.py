@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0 if no problem failed."""
     parsed = _parser().parse_args(arguments)
     if parsed.command == "report":
-        every = [row for path in parsed.files for row in _rows(path)]
+        every = [row for path in parsed.files for row in read_rows(path)]
         rows = [row for row in every if "failure" not in row]
         if not rows:
             print("there are no times to report", file=sys.stderr)
@@ -68,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     for name in MEASURES:
         command = commands.add_parser(name, help=f"see above: {name}")
         command.add_argument(
-            "--seeds", type=_seeds, required=True, metavar="FIRST:END", help="END is not among them"
+            "--seeds",
+            type=parse_seeds,
+            required=True,
+            metavar="FIRST:END",
+            help="END is not among them",
         )
         command.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
@@ -91,7 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _seeds(text: str) -> range:
+def parse_seeds(text: str) -> range:
+    """Return the range of an option such as 0:300."""
     first, _, end = text.partition(":")
     try:
         seeds = range(int(first), int(end))
@@ -102,7 +107,7 @@ def _seeds(text: str) -> range:
     return seeds
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a file; the last one of an interrupted survey may be cut off."""
     if not path.is_file():
         return []
@@ -120,7 +125,7 @@ def _drop_unfinished_line(path: Path) -> None:
 def _survey(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
     _drop_unfinished_line(parsed.out)
-    known = {row["seed"] for row in _rows(parsed.out)}
+    known = {row["seed"] for row in read_rows(parsed.out)}
     todo = [
         drawn
         for seed in parsed.seeds

@@ -75,7 +75,9 @@ def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
                 rule.weights,
                 threads=threads,
             )
-            yield Preference(choice, rule.family, minibatch_chunks=number, splits=splits)
+            yield Preference(
+                choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
+            )
         for formulation in ("direct", "as_convolution"):
             choice = Choice(dtype, formulation, threads=threads)
             yield Preference(choice, minibatch_chunks=chunks, splits=splits)

@@ -65,6 +65,8 @@ class Rule:
         Another data type than the problem's that is faster, or empty.
     weights : str
         As in `Choice`.
+    splits : bool
+        Whether what takes too much memory is worth its while in chunks, in float32 too.
     """
 
     applies: Callable[[Shape], bool]
@@ -74,6 +76,7 @@ class Rule:
     formulation: str = "direct"
     compute_dtype: str = ""
     weights: str = "any"
+    splits: bool = False
 
 
 class Shape:
