@@ -101,13 +101,25 @@ def _strided_1x1(call: Call) -> bool:
 
 def _grouped(call: Call) -> bool:
     # Groups of several channels. The gradient of weights alone, channels first: 0.92 on one thread
-    # (6 problems) and 0.82 on two (4). Forward, channels last: 0.54 on one (7), 1.15 on two (6).
+    # (6 problems) and 0.82 on two (4). Forward, channels last: 0.54 on one (7); on two, above 10
+    # MFLOP, groups of 8 channels and fewer 0.46 (13), larger ones 0.90 to 1.1, below 1.2.
     # Other gradients are between 1.0 and 1.6.
     if not call.is_native(BFLOAT16) or call.geometry.groups == 1 or call.is_depthwise:
         return False
-    if call.is_channels_last:
-        return call.forward and call.threads == 1
-    return call.only_weights
+    if not call.is_channels_last:
+        return call.only_weights
+    is_thin = call.weights_shape[1] <= 8 and prod(call.weights_shape[2:]) > 1
+    return call.forward and (call.threads == 1 or (is_thin and call.flops > 1e7))
+
+
+def _thin_volume(call: Call) -> bool:
+    # Forward, channels last, 2 to 4 channels of src and kernels of 3x3x3 and 5x5x5: 0.63 (14
+    # problems, 0.45 to 0.96); 1 channel 1.5 (13).
+    is_thin = call.geometry.groups == 1 and 2 <= call.src_shape[1] <= 4
+    is_large = len(call.src_shape) == 5 and prod(call.weights_shape[2:]) >= 27
+    is_strided = max(call.geometry.stride) > 1
+    is_forward_last = call.forward and call.is_channels_last and not call.geometry.transposed
+    return is_forward_last and is_thin and is_large and not is_strided and call.is_native(BFLOAT16)
 
 
 def _depthwise(call: Call) -> bool:
@@ -118,12 +130,24 @@ def _depthwise(call: Call) -> bool:
     return is_forward_last and call.is_depthwise and has_16_bits
 
 
+def _small_depthwise(call: Call) -> bool:
+    # Gradients, channels first, one image of 200 pixels at the most and large kernels: 0.68 (5
+    # problems, 0.54 to 0.82). Four images 1.1 (2), 400 pixels 1.1.
+    is_small = call.src_shape[0] == 1 and prod(call.dst_shape[2:]) <= 200
+    is_large = prod(call.weights_shape[2:]) >= 25
+    is_backward_first = not call.forward and not call.is_channels_last
+    is_float32 = call.dtype is torch.float32
+    return is_float32 and is_backward_first and call.is_depthwise and is_small and is_large
+
+
 _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
     ("faster in PyTorch: small products of matrices", _small_product),
     ("faster in PyTorch: 1x1 kernels on one pixel", _one_pixel),
     ("faster in PyTorch: bfloat16, strided 1x1 kernels", _strided_1x1),
     ("faster in PyTorch: bfloat16 in groups", _grouped),
+    ("faster in PyTorch: bfloat16 volumes of few channels", _thin_volume),
     ("faster in PyTorch: depthwise in 16 bits", _depthwise),
+    ("faster in PyTorch: depthwise gradients of small images", _small_depthwise),
 )
 
 

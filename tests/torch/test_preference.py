@@ -38,6 +38,8 @@ PRODUCTS = {"faster in PyTorch: small products of matrices"}
 PIXEL = {"faster in PyTorch: 1x1 kernels on one pixel"}
 STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
 GROUPED = {"faster in PyTorch: bfloat16 in groups"}
+VOLUME = {"faster in PyTorch: bfloat16 volumes of few channels"}
+SMALL_DEPTHWISE = {"faster in PyTorch: depthwise gradients of small images"}
 DEPTHWISE = {"faster in PyTorch: depthwise in 16 bits"}
 
 # Where the CPU computes none of 16 bits, PyTorch's own kernels are others, and slow.
@@ -93,6 +95,33 @@ def test_groups_of_bfloat16(threads: int) -> None:
     assert reasons(*shapes, BF16, False, groups=2) == (set(), set())
     assert reasons(*shapes, BF16, False, groups=2, gradient_of_src=False) == (set(), GROUPED)
     assert reasons(*shapes, F16, True, groups=2) == (set(), set())
+    # Groups of 8 channels, above 10 million products, and of 16.
+    large = (8, 16, 40, 40)
+    assert reasons(large, (16, 8, 3, 3), BF16, True, groups=2) == (GROUPED, set())
+    assert reasons(large, (16, 8, 1, 1), BF16, True, groups=2)[0] == forward
+    wide = (4, 32, 40, 40), (32, 16, 3, 3)
+    assert reasons(*wide, BF16, True, groups=2) == (forward, set())
+
+
+@needs_16_bits
+def test_volumes_of_few_channels_in_bfloat16_are_left_forward() -> None:
+    shapes = (2, 2, 8, 8, 8), (16, 2, 3, 3, 3)
+    assert reasons(*shapes, BF16, True) == (VOLUME, set())
+    assert reasons(*shapes, BF16, False) == (set(), set())
+    assert reasons(*shapes, BF16, True, stride=2) == (set(), set())
+    assert reasons((2, 1, 8, 8, 8), (16, 1, 3, 3, 3), BF16, True) == (set(), set())
+    assert reasons((2, 2, 8, 8, 8), (16, 2, 1, 3, 3), BF16, True) == (set(), set())
+    assert reasons(*shapes, F16, True) == (set(), set())
+
+
+def test_depthwise_gradients_of_small_images_are_left() -> None:
+    shapes = (1, 64, 8, 8), (64, 1, 7, 7)
+    given = {"groups": 64, "padding": 3}
+    assert reasons(*shapes, F32, False, **given) == (set(), SMALL_DEPTHWISE)
+    assert reasons(*shapes, F32, True, **given) == (set(), set())
+    assert reasons((2, *shapes[0][1:]), shapes[1], F32, False, **given) == (set(), set())
+    assert reasons((1, 64, 16, 16), shapes[1], F32, False, **given) == (set(), set())
+    assert reasons(shapes[0], (64, 1, 3, 3), F32, False, groups=64) == (set(), set())
 
 
 @needs_16_bits

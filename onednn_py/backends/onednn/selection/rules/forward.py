@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rule import AMX_1X1, AMX_MATMUL, BRDGMM, BRGEMM, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule
+from .rule import AMX_1X1, AMX_JIT, AMX_MATMUL, BRDGMM, BRGEMM, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule
 
 __all__ = ["FORWARD"]
 
@@ -87,6 +87,36 @@ FORWARD = (
         GEMM,
         "512 -> 64, 15 x 15, 1x1/2: 2.1 times as fast as jit; 16 -> 32, 28 x 28: 1.3; 3 -> 64,"
         " 56 x 56: 1.1",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_last
+            and not (s.transposed or s.volume or s.line)
+            and s.strided
+            and 4 < s.inputs <= 8
+            and s.positions >= 25
+        ),
+        "any",
+        AMX_JIT,
+        "6 -> 25, 70 x 129, 7x7/2: 2.1 times as fast as brgconv; 6 -> 40, 60 x 60, 7x7/2: 1.9; 6 ->"
+        " 64, 122 x 122, 5x5/2: 2.3; 4 inputs are as fast there",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_last
+            and not (s.transposed or s.volume or s.line)
+            and not s.strided
+            and s.outputs <= 4
+            and 8 <= s.inputs <= 16
+            and s.positions >= 25
+            and s.pixels >= 5000
+        ),
+        "any",
+        AMX_JIT,
+        "16 -> 3, 203 x 203, 5x5: 1.4 times as fast as brgconv; 8 -> 2, 98 x 98, 5x5: 1.5; 16 -> 4,"
+        " 105 x 105, 9x9: 1.3; 35 -> 1, 19 x 19, 5x5: 0.6",
     ),
     # Where the reorder of the weights would take as long as the primitive.
     Rule(

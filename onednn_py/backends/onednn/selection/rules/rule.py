@@ -12,6 +12,7 @@ from onednn_py.problem.problem import Direction, Problem
 
 __all__ = [
     "AMX_1X1",
+    "AMX_JIT",
     "AMX_MATMUL",
     "ANY_NAME",
     "BRGEMM",
@@ -42,6 +43,7 @@ BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
 JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
 JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
 MATMUL = re.compile(r"^brg:")
+AMX_JIT = re.compile(r"(^|\+)jit:avx512_core_amx")
 AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
 AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
