@@ -15,12 +15,32 @@ FORWARD = (
         " 7x7: 1.4; 424, 27 x 29, 4x4: 1.1; 80, 105 x 105, 7x7: 0.97",
     ),
     Rule(
+        lambda s: s.depthwise and not s.channels_last and not s.bf16 and not s.line,
+        "any",
+        DEPTHWISE,
+        "oneDNN's own choice, in blocks of 16 or of 8 channels, where that fits the memory limit",
+    ),
+    Rule(
+        lambda s: s.depthwise and not s.channels_last and not s.bf16 and not s.line,
+        "any",
+        DEPTHWISE,
+        "in chunks, gemm takes, depthwise 40, 91 x 91, 7x7 dilated by 7, with bias: 12 times as"
+        " long; 20, 91 x 91, 7x7: 7.9; 20, 112 x 112, 3x3: 2.4",
+        splits=True,
+    ),
+    Rule(
         lambda s: (
-            not s.dense and not s.depthwise and not s.channels_last and s.is_1x1 and not s.strided
+            not s.dense
+            and not s.depthwise
+            and not s.channels_last
+            and s.is_1x1
+            and not s.strided
+            and not (s.bf16 and s.group_products <= 64)
         ),
         "any",
         GEMM,
-        "2 groups of 8 -> 8, 36 x 36, 1x1: 1.9; bf16 2 groups of 32 -> 64, 8 x 8: 1.35",
+        "2 groups of 8 -> 8, 36 x 36, 1x1: 1.9; bf16 2 groups of 32 -> 64, 8 x 8: 1.35; f32, 122"
+        " problems: 2.1 in geometric mean; bf16 1.1 to 1.8, groups of 4 -> 16 and fewer 0.5 to 0.7",
     ),
     Rule(
         lambda s: s.transposed and s.dense_first and s.is_1x1 and s.strided and not s.bf16,

@@ -88,8 +88,9 @@ class Shape:
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
     number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
     are ``in_patches``. What products of matrices compute ``is_product``; ``all_pixels`` are those
-    of the whole minibatch. ``dst_size`` is that of the caller's dst, whichever role it has. A call
-    that has one thread ``is_single``.
+    of the whole minibatch. Of a group, ``group_channels`` is the smaller number of channels and
+    ``group_products`` the product of both. ``dst_size`` is that of the caller's dst, whichever role
+    it has. A call that has one thread ``is_single``.
     """
 
     def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
@@ -116,6 +117,7 @@ class Shape:
         self.all_pixels = inner.dst.shape[0] * self.pixels
         self.is_product = groups == 1 and self.is_1x1 and not self.strided
         self.group_channels = min(inputs, outputs)
+        self.group_products = inputs * outputs
         self.thin_groups = groups > 1 and bool(inputs % 16 or outputs % 16)
         self.has_bias_gradient = problem.has_bias_gradient
         self.dst_size = problem.dst.size
