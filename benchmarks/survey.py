@@ -108,14 +108,15 @@ def parse_seeds(text: str) -> range:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file; the last one of an interrupted survey may be cut off."""
+    """Return the lines of a file; the last line of an interrupted survey may be cut off."""
     if not path.is_file():
         return []
     whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def _drop_unfinished_line(path: Path) -> None:
+def drop_unfinished_line(path: Path) -> None:
+    """Cut off what an interrupted run has left behind the last whole line."""
     if path.is_file():
         content = path.read_bytes()
         with path.open("r+b") as file:
@@ -124,7 +125,7 @@ def _drop_unfinished_line(path: Path) -> None:
 
 def _survey(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
-    _drop_unfinished_line(parsed.out)
+    drop_unfinished_line(parsed.out)
     known = {row["seed"] for row in read_rows(parsed.out)}
     todo = [
         drawn

@@ -26,11 +26,11 @@ from unittest import mock
 
 import checkout  # noqa: F401
 import torch
-from survey import parse_seeds, read_rows
+from survey import drop_unfinished_line, parse_seeds, read_rows
 from survey_draw import Drawn, draw
 
 import onednn_py.torch
-from onednn_py.problem.geometry import effective_kernel
+from onednn_py.problem.geometry import axis_from_size, effective_kernel
 from onednn_py.torch import kernels
 from onednn_py.torch.defects import is_defective
 
@@ -68,14 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.everything:
         kernels.reason_to_leave = lambda _: ""
     begin = time.monotonic()
+    drop_unfinished_line(parsed.out)
     known = {row["seed"] for row in read_rows(parsed.out)}
     with parsed.out.open("a", encoding="utf-8") as file:
         for seed in parsed.seeds:
             if parsed.seconds is not None and time.monotonic() - begin > parsed.seconds:
                 break
             if seed not in known:
-                for row in measured(draw(seed), parsed.dtype):
-                    print(json.dumps(row), file=file, flush=True)
+                rows = list(measured(draw(seed), parsed.dtype))
+                file.write("".join(json.dumps(row) + "\n" for row in rows))
+                file.flush()
     print(*report_lines(read_rows(parsed.out)), sep="\n")
     return 0
 
@@ -121,13 +123,12 @@ def calls_of(drawn: Drawn, dtype: torch.dtype) -> dict[str, Call]:
 
     output_padding = [0] * rank
     if sizes.transposed:
-        axes = zip(sizes.src, sizes.dst, sizes.kernel, sizes.dilations, strict=True)
-        output_padding = [
-            dst - ((src - 1) * stride - 2 * pad + effective_kernel(kernel, dilation))
-            for (src, dst, kernel, dilation), stride, pad in zip(
-                axes, sizes.strides, sizes.pads_begin, strict=True
-            )
+        axes = zip(sizes.src, sizes.kernel, sizes.dilations, sizes.strides, strict=True)
+        least = [
+            axis_from_size(src, effective_kernel(kernel, dilation), stride, 2 * pad, 0)
+            for (src, kernel, dilation, stride), pad in zip(axes, sizes.pads_begin, strict=True)
         ]
+        output_padding = [dst - size for dst, size in zip(sizes.dst, least, strict=True)]
     numbers = (
         list(sizes.strides),
         list(sizes.pads_begin),

@@ -29,17 +29,19 @@ def torch_calls(monkeypatch: pytest.MonkeyPatch) -> Any:
     return torch_calls
 
 
-def test_seeds_are_measured_once(tmp_path: Path) -> None:
+def test_seeds_are_measured_once_and_a_cut_off_line_again(tmp_path: Path) -> None:
     out = tmp_path / "calls.jsonl"
     tables = []
     for seeds in ("0:4", "0:5"):
         command = [sys.executable, SCRIPT, "--seeds", seeds, "--out", out]
         done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)
         tables.append(done.stdout)
-        out_rows = [json.loads(line) for line in out.read_text().splitlines()]
-        pairs = [(row["seed"], row["call"]) for row in out_rows]
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        pairs = [(row["seed"], row["call"]) for row in rows]
         assert len(pairs) == len(set(pairs)) > 0
-        assert all(row["seconds"]["plain"] > 0 < row["seconds"]["enabled"] for row in out_rows)
+        assert all(row["seconds"]["plain"] > 0 < row["seconds"]["enabled"] for row in rows)
+        with out.open("a", encoding="utf-8") as file:
+            file.write('{"seed": 4, "fam')
     assert len(tables[0].splitlines()) < len(tables[1].splitlines())
 
 

@@ -68,7 +68,7 @@ class Rule:
     weights : str
         As in `Choice`.
     splits : bool
-        Whether what takes too much memory is worth its while in chunks, in float32 too.
+        Whether an implementation over the workspace limit is taken in chunks, in float32 too.
     """
 
     applies: Callable[[Shape], bool]
