@@ -137,11 +137,9 @@ def test_onednn_gets_the_mode(mode: str, monkeypatch: pytest.MonkeyPatch) -> Non
     modes: dict[str, set[str]] = {}
     create = Engine.convolution_desc
 
-    def noted(
-        engine: Engine, family: str, direction: str, *arguments: Any, fpmath_mode: str
-    ) -> Any:
-        modes.setdefault(f"{family}_{direction}", set()).add(fpmath_mode)
-        return create(engine, family, direction, *arguments, fpmath_mode=fpmath_mode)
+    def noted(engine: Engine, family: str, direction: str, *arguments: Any, **keywords: Any) -> Any:
+        modes.setdefault(f"{family}_{direction}", set()).add(keywords["fpmath_mode"])
+        return create(engine, family, direction, *arguments, **keywords)
 
     monkeypatch.setattr(Engine, "convolution_desc", noted)
     planned(np.float32, mode, "onednn", joint=True)

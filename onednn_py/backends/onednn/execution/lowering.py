@@ -12,10 +12,11 @@ from onednn_py.backends.onednn.selection.bias_sums import (
     chunk_layout,
     ones_products,
     partial_sums,
+    summing_chunks,
     sums_shape,
 )
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
+from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor, Term
 from onednn_py.backends.onednn.selection.descriptors import (
     bias_desc,
     execution_arguments,
@@ -24,7 +25,6 @@ from onednn_py.backends.onednn.selection.descriptors import (
     user_desc,
 )
 from onednn_py.backends.onednn.selection.formulations import SUM_DTYPE
-from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
@@ -187,7 +187,7 @@ class Lowering:
             return
         name, of_chunk = candidate.name("bias"), partial_sums(layout)
         if self._index == 0:
-            total = of_chunk * len(formulation.chunks)
+            total = of_chunk * summing_chunks(formulation)
             offset = self._layout.add(4 * total)
             self.sums.append(BiasSums(name, dtype, offset, total, *shape))
         target = self.sums[-1].offset + 4 * of_chunk * self._index
@@ -263,7 +263,7 @@ class Lowering:
         if not tensor.chunk.is_last:
             out = []
         problem = tensor.chunk.problem
-        if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
+        if tensor.chunk.is_first or (isinstance(problem, Term) and problem.adds):
             return total, out
         term = self._inner_buffer(tensor, "term")
         return term, [_Reorder(tensor.name, term, total, adds=True), *out]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split", "without_image_gap"]
+__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "Term", "split", "tiles", "without_image_gap"]
 
 # Implementations work on blocks of so many channels.
 CHANNEL_BLOCK = 16
@@ -73,6 +74,21 @@ class Chunk:
     is_last: bool = True
 
 
+@dataclass(frozen=True)
+class Term(Problem):
+    """A problem whose result may be a term of a sum that the primitive itself adds up.
+
+    Attributes
+    ----------
+    adds : bool
+        Whether the result is added to what its tensor holds.
+    """
+
+    adds: bool = False
+
+    __hash__ = Problem.__hash__
+
+
 def split(problem: Problem, axis: str, number: int) -> tuple[Chunk, ...] | None:
     """Return a problem in about ``number`` chunks, None where it cannot be split so.
 
@@ -117,10 +133,10 @@ def _result_roles(problem: Problem) -> tuple[str, ...]:
 
 
 # A part's problem, and the index of each tensor's first element in the whole.
-_Part = tuple[Problem, dict[str, tuple[int, ...]]]
+Part = tuple[Problem, dict[str, tuple[int, ...]]]
 
 
-def _part(problem: Problem, ranges: _Ranges, **changes: Any) -> _Part:
+def _part(problem: Problem, ranges: _Ranges, **changes: Any) -> Part:
     begins = {}
     for role, layout in problem.layouts.items():
         shape, begin = list(layout.shape), [0] * len(layout.shape)
@@ -148,7 +164,7 @@ def _spans(size: int, length: int) -> Iterator[range]:
         yield range(begin, min(begin + length, size))
 
 
-def _along_minibatch(problem: Problem, number: int) -> Iterator[_Part | None]:
+def _along_minibatch(problem: Problem, number: int) -> Iterator[Part | None]:
     images = problem.src.shape[0]
     if images % number:
         return
@@ -156,7 +172,7 @@ def _along_minibatch(problem: Problem, number: int) -> Iterator[_Part | None]:
         yield _part(problem, {"src": (0, span), "dst": (0, span)})
 
 
-def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[_Part | None]:
+def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[Part | None]:
     """Yield parts along the first spatial axis, None for a part that no window meets."""
     stepped = problem.stepped_role
     size, windows = (getattr(problem, role).shape[2] for role in (stepped, _other(stepped)))
@@ -168,6 +184,40 @@ def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[_Part |
         # The bias gradient of a transposed problem would sum elements that parts share twice.
         for positions in _spans(windows, -(-windows // number)):
             yield _spatial_part(problem, _elements_under(problem, positions, size), positions)
+
+
+def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[Part] | None:
+    """Return a weights gradient as terms, each of some windows along all spatial axes.
+
+    Parameters
+    ----------
+    problem : Problem
+    most : sequence of int
+        Windows of a part along each spatial axis.
+    axis : int
+        The first axis to be split.
+
+    Returns
+    -------
+    list of Part or None
+        None where the windows of a part meet no element.
+    """
+    if axis == len(most):
+        return [(problem, {role: (0,) * len(one.shape) for role, one in problem.layouts.items()})]
+    stepped = problem.stepped_role
+    size, windows = (getattr(problem, role).shape[axis + 2] for role in (stepped, _other(stepped)))
+    number = -(-windows // most[axis])
+    found: list[Part] = []
+    for positions in _spans(windows, -(-windows // number)):
+        elements = _elements_under(problem, positions, size, axis)
+        part = _spatial_part(problem, elements, positions, axis)
+        inner = None if part is None else tiles(part[0], most, axis + 1)
+        if part is None or inner is None:
+            return None
+        for tile, begins in inner:
+            moved = {role: tuple(map(add, begins[role], part[1][role])) for role in begins}
+            found.append((tile, moved))
+    return found
 
 
 def _other(stepped: str) -> str:
@@ -183,30 +233,36 @@ def _windows_on(problem: Problem, elements: range, windows: int) -> range:
     return range(max(0, first), min(windows, last + 1))
 
 
-def _elements_under(problem: Problem, positions: range, size: int) -> range:
-    """Return the elements, of ``size``, that some windows meet."""
-    stride, pad = problem.strides[0], problem.pads_begin[0]
-    extent = effective_kernel(problem.kernel[0], problem.dilations[0])
+def _elements_under(problem: Problem, positions: range, size: int, axis: int = 0) -> range:
+    """Return the elements along a spatial axis, of ``size``, that some windows meet."""
+    stride, pad = problem.strides[axis], problem.pads_begin[axis]
+    extent = effective_kernel(problem.kernel[axis], problem.dilations[axis])
     end = (positions.stop - 1) * stride - pad + extent
     return range(max(0, positions.start * stride - pad), min(size, end))
 
 
-def _spatial_part(problem: Problem, elements: range, positions: range) -> _Part | None:
-    stepped, stride = problem.stepped_role, problem.strides[0]
-    extent = effective_kernel(problem.kernel[0], problem.dilations[0])
-    begin = problem.pads_begin[0] + elements.start - positions.start * stride
+def _spatial_part(
+    problem: Problem, elements: range, positions: range, axis: int = 0
+) -> Part | None:
+    stepped, stride = problem.stepped_role, problem.strides[axis]
+    extent = effective_kernel(problem.kernel[axis], problem.dilations[axis])
+    begin = problem.pads_begin[axis] + elements.start - positions.start * stride
     end = stride * (len(positions) - 1) + extent - len(elements) - begin
     if not elements or not positions or begin < 0 or end <= -stride:
         return None
     return _part(
         problem,
-        {stepped: (2, elements), _other(stepped): (2, positions)},
-        pads_begin=(begin, *problem.pads_begin[1:]),
-        pads_end=(end, *problem.pads_end[1:]),
+        {stepped: (axis + 2, elements), _other(stepped): (axis + 2, positions)},
+        pads_begin=_with(problem.pads_begin, axis, begin),
+        pads_end=_with(problem.pads_end, axis, end),
     )
 
 
-def _along_channels(problem: Problem, number: int) -> Iterator[_Part | None]:
+def _with(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
+    return (*numbers[:axis], number, *numbers[axis + 1 :])
+
+
+def _along_channels(problem: Problem, number: int) -> Iterator[Part | None]:
     groups, outputs, inputs = problem.weights.shape[:3]
     if groups > 1:
         length = -(-groups // number)
@@ -243,7 +299,7 @@ def _rounded(number: int, block: int) -> int:
     return -(-number // block) * block
 
 
-SPLIT_AXES: dict[str, Callable[[Problem, int], Iterator[_Part | None]]] = {
+SPLIT_AXES: dict[str, Callable[[Problem, int], Iterator[Part | None]]] = {
     "minibatch": _along_minibatch,
     "spatial": _along_first_spatial_axis,
     "channels": _along_channels,

@@ -14,6 +14,8 @@ from math import prod
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem
 
+from .chunks import Term
+
 __all__ = ["DEFECTS", "Defect", "forbidden", "is_reference"]
 
 Version = tuple[int, int, int]
@@ -176,6 +178,11 @@ def _bf16_forward_stride_beyond_kernel(problem: Problem) -> bool:
     )
 
 
+def _adds(problem: Problem) -> bool:
+    """A term that is added to a sum, whose pixels need not begin at a multiple of 16 bytes."""
+    return isinstance(problem, Term) and problem.adds
+
+
 def _forward_bias_over_gaps(problem: Problem) -> bool:
     """A transposed convolution whose bias is added to a dst that is not dense."""
     return (
@@ -237,6 +244,12 @@ DEFECTS = (
         implementation=re.compile(r"^conv:any\+ref"),
         applies=_forward_bias_over_gaps,
         of_transposed=True,
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
+        harm="adds to memory by an instruction that wants it aligned: a crash",
+        implementation=re.compile(r"jit_dw:sse41"),
+        applies=_adds,
     ),
     Defect(
         reference="uxlfoundation/oneDNN@40603d8, which mends it",

@@ -17,6 +17,7 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
+from .chunks import Term
 from .defects import forbidden
 from .matmul import Product
 
@@ -104,7 +105,7 @@ def implementations(
     problem: Problem,
     activations: str = "any",
     weights: str = "any",
-    weights_dtype: str = "",
+    result_dtype: str = "",
 ) -> Iterator[tuple[Handle, str]]:
     """Yield a primitive descriptor at each implementation that may run, best first.
 
@@ -116,8 +117,8 @@ def implementations(
     problem : Problem
     activations, weights : str
         Memory layouts, as in `Choice`.
-    weights_dtype : str, optional
-        Data type of a weights gradient and its bias, where it is not the problem's.
+    result_dtype : str, optional
+        Data type of the result, and of the bias gradient beside it, where it is not the problem's.
 
     Raises
     ------
@@ -135,9 +136,9 @@ def implementations(
     if weights != "given":
         given = _with_dense(given, "weights")
     if isinstance(problem, Product):
-        descriptor = _product_desc(engine, problem, weights, weights_dtype)
+        descriptor = _product_desc(engine, problem, weights, result_dtype)
     else:
-        descriptor = _primitive_desc(engine, problem, activations, weights, weights_dtype)
+        descriptor = _primitive_desc(engine, problem, activations, weights, result_dtype)
     while True:
         name = engine.implementation(descriptor)
         if forbidden(name, given, engine.library.version) is None:
@@ -158,13 +159,14 @@ def _desc(engine: Engine, problem: Problem, role: str, layout: str, dtype: str =
     if layout == "given":
         return user_desc(engine, problem, role, dtype)
     tensor: TensorLayout = getattr(problem, role)
-    return engine.strided_desc(tensor.shape, problem.dtype, tensor.with_channels(layout).strides)
+    strides = tensor.with_channels(layout).strides
+    return engine.strided_desc(tensor.shape, dtype or problem.dtype, strides)
 
 
-def _product_desc(engine: Engine, product: Product, weights: str, weights_dtype: str) -> Handle:
+def _product_desc(engine: Engine, product: Product, weights: str, result_dtype: str) -> Handle:
     """Return the primitive descriptor of a matmul, on activations in the caller's layouts."""
     layouts = {"src": "given", "weights": weights, "dst": "given"}
-    dtypes = {product.result_role: weights_dtype} if product.result_role == "weights" else {}
+    dtypes = {product.result_role: result_dtype}
     *factors, result = (
         _desc(engine, product, role, layouts[role], dtypes.get(role, ""))
         for role in (*product.factors, product.result_role)
@@ -200,17 +202,16 @@ def ones_product_desc(engine: Engine, descs: Sequence[Handle]) -> Handle | None:
 
 
 def _primitive_desc(
-    engine: Engine, problem: Problem, activations: str, weights: str, weights_dtype: str
+    engine: Engine, problem: Problem, activations: str, weights: str, result_dtype: str
 ) -> Handle:
-    direction, is_gradient = problem.direction, problem.result_role == "weights"
+    direction, dtypes = problem.direction, {problem.result_role: result_dtype}
+    layouts = {"src": activations, "weights": weights, "dst": activations}
     tensors: list[Handle | None] = [
-        _desc(engine, problem, "src", activations),
-        _desc(engine, problem, "weights", weights, weights_dtype if is_gradient else ""),
-        _desc(engine, problem, "dst", activations),
+        _desc(engine, problem, role, layout, dtypes.get(role, ""))
+        for role, layout in layouts.items()
     ]
     if direction is not Direction.BACKWARD_DATA:
-        dtype = weights_dtype if is_gradient else ""
-        tensors.insert(2, bias_desc(engine, problem, dtype))
+        tensors.insert(2, bias_desc(engine, problem, dtypes.get("weights", "")))
     geometry = (
         problem.strides,
         [dilation - 1 for dilation in problem.dilations],
@@ -222,5 +223,6 @@ def _primitive_desc(
         direction.value,
         tensors,
         geometry,
+        adds=isinstance(problem, Term) and problem.adds,
         fpmath_mode=problem.fpmath_mode,
     )

@@ -14,9 +14,11 @@ from onednn_py.problem.problem import Direction, Problem, TensorLayout
 from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk, split
+from .dst_as_weights import as_tiles, is_line, seen_by_tiles
 from .matmul import Product, as_product, has_matrices, is_matrix
 from .phases import as_forward, phases, unwritten
 from .planes import view_in_plane
+from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
 __all__ = ["FORMULATIONS", "Formulation", "formulate"]
 
@@ -27,8 +29,16 @@ _P = TypeVar("_P", bound=Problem)
 # primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
 # not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
 # forward convolution with flipped weights, or with strides as several of them, see `phases`.
-# matmul: a 1x1 kernel as products of matrices.
-FORMULATIONS = ("direct", "as_convolution", "strided_1x1", "matmul", "flipped")
+# matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
+# forward convolutions of src with diff_dst, an image each.
+FORMULATIONS = (
+    "direct",
+    "as_convolution",
+    "strided_1x1",
+    "matmul",
+    "flipped",
+    "dst_as_weights",
+)
 
 # A product is made ready for each image, where a weights gradient needs one. More images than these
 # are not worth the time.
@@ -62,6 +72,8 @@ class Formulation:
         The roles of ``problem`` whose tensors NumPy copies, in or out.
     is_partial : bool
         Whether the primitives leave elements of the result unwritten.
+    dst_is_weights : bool
+        Whether the primitives are those of `dst_as_weights`.
     """
 
     asked: Problem
@@ -74,6 +86,7 @@ class Formulation:
     flips: bool = False
     copied: frozenset[str] = frozenset()
     is_partial: bool = False
+    dst_is_weights: bool = False
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -93,7 +106,7 @@ class Formulation:
     def weights_order(self) -> Hashable:
         """Equal where two formulations of a problem read the weights in the same order."""
         factors = self.problem.factors if isinstance(self.problem, Product) else None
-        return self.swaps_channels, self.flips, factors
+        return self.swaps_channels, self.flips, self.dst_is_weights, factors
 
     def dtype(self, role: str) -> str:
         """Return the data type of what the primitive reads or writes."""
@@ -130,6 +143,8 @@ class Formulation:
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
         array = view_in_plane(array, self.asked.layouts[self.roles[role]])
+        if self.dst_is_weights:
+            return seen_by_tiles(role, array, is_turned=is_line(self.asked))
         if role == "weights":
             if self.swaps_channels:
                 array = array.swapaxes(1, 2)
@@ -161,9 +176,11 @@ def formulate(
     """
     if formulation == "flipped":
         return _flipped(asked, compute_dtype) if chunks == 1 else None
+    if formulation == "dst_as_weights":
+        return _dst_as_weights(asked, compute_dtype) if chunks == 1 else None
     if formulation == "matmul":
         return _matmul(asked, compute_dtype, chunks, split_axis)
-    window = _window(asked, formulation)
+    window = window_of(asked, formulation)
     if window is None:
         return None
     exchange = asked.transposed and formulation != "direct"
@@ -173,7 +190,7 @@ def formulate(
         return None
     stepped = asked.stepped_role
     layout: TensorLayout = getattr(asked, stepped)
-    seen = _layout_seen(layout, window)
+    seen = layout_seen(layout, window)
     if compute_dtype == asked.dtype and not seen.is_nested:
         return None  # every second element of an odd number of them, for one
     is_shortened = seen.shape != layout.shape
@@ -184,7 +201,7 @@ def formulate(
     elif is_shortened:
         changes["pads_end"] = tuple(
             end + size - span.stop
-            for end, size, span in zip(asked.pads_end, _spatial_sizes(asked), window, strict=True)
+            for end, size, span in zip(asked.pads_end, spatial_sizes(asked), window, strict=True)
         )
     problem = replace(asked, **changes) if changes else asked
     must_be_apart = exchange or _misses_bias(asked, is_shortened, chunks, split_axis)
@@ -215,7 +232,7 @@ def formulate(
         bias_apart,
         swaps_channels=exchange,
         copied=copied,
-        is_partial=_leaves_elements_out(asked, window),
+        is_partial=leaves_elements_out(asked, window),
     )
 
 
@@ -235,7 +252,7 @@ def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
         replace(one, problem=_copied(one.problem, copied, compute_dtype)) for one in parts
     )
     problem = _copied(problem, copied, compute_dtype)
-    window = tuple(slice(0, size) for size in _spatial_sizes(asked))
+    window = tuple(slice(0, size) for size in spatial_sizes(asked))
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
     if not asked.transposed:
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
@@ -253,13 +270,35 @@ def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
     )
 
 
+def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
+    """Return a depthwise weights gradient as forward convolutions with diff_dst as weights."""
+    found = as_tiles(asked)
+    if found is None:
+        return None
+    problem, parts = found
+    copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
+    roles = {"src": "src", "weights": "dst", "dst": "weights", "bias": "bias"}
+    if asked.transposed:
+        roles |= {"src": "dst", "weights": "src"}
+    return Formulation(
+        asked,
+        _copied(problem, copied, compute_dtype),
+        tuple(replace(one, problem=_copied(one.problem, copied, compute_dtype)) for one in parts),
+        roles,
+        tuple(slice(0, size) for size in spatial_sizes(asked)),
+        bias_apart=asked.has_bias_gradient,
+        copied=copied,
+        dst_is_weights=True,
+    )
+
+
 def _matmul(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) -> Formulation | None:
     """Return a 1x1 problem as products of matrices."""
-    window = _window(asked, "matmul")
+    window = window_of(asked, "matmul")
     if window is None:
         return None
     stepped = asked.stepped_role
-    seen: dict[str, Any] = {stepped: _layout_seen(getattr(asked, stepped), window)}
+    seen: dict[str, Any] = {stepped: layout_seen(getattr(asked, stepped), window)}
     product = as_product(replace(asked, **seen))
     if product is None:
         return None
@@ -292,7 +331,7 @@ def _matmul(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) ->
         bias_apart=asked.has_bias_gradient,
         swaps_channels=exchange,
         copied=frozenset(copied),
-        is_partial=_leaves_elements_out(asked, window),
+        is_partial=leaves_elements_out(asked, window),
     )
 
 
@@ -308,47 +347,6 @@ def _products(
             return None
         chunks.append(replace(chunk, problem=part))
     return tuple(chunks) or None
-
-
-def _leaves_elements_out(asked: Problem, window: tuple[slice, ...]) -> bool:
-    """Whether the window of the result leaves elements out."""
-    return asked.result_role == asked.stepped_role and any(
-        span.indices(size) != (0, size, 1)
-        for span, size in zip(window, _spatial_sizes(asked), strict=True)
-    )
-
-
-def _spatial_sizes(problem: Problem) -> tuple[int, ...]:
-    """Extents of the tensor that strides step over."""
-    layout: TensorLayout = getattr(problem, problem.stepped_role)
-    return layout.shape[2:]
-
-
-def _window(asked: Problem, formulation: str) -> tuple[slice, ...] | None:
-    """Return what the primitive sees of the stepped tensor, None if the formulation does not apply.
-
-    A tail of a whole stride or more (output_padding >= stride, which dilation allows) is
-    left out: oneDNN wants ``pads_end > -stride``.
-    """
-    numbers = list(zip(_spatial_sizes(asked), asked.pads_end, asked.strides, strict=True))
-    if formulation not in ("strided_1x1", "matmul"):
-        return tuple(
-            slice(0, size + end if end <= -stride else size) for size, end, stride in numbers
-        )
-    applies = (
-        all(extent == 1 for extent in asked.kernel)
-        and (formulation == "matmul" or any(stride > 1 for stride in asked.strides))
-        and not any(asked.pads_begin)
-        and all(end <= 0 for end in asked.pads_end)
-    )
-    return tuple(slice(0, size + end, stride) for size, end, stride in numbers) if applies else None
-
-
-def _layout_seen(layout: TensorLayout, window: tuple[slice, ...]) -> TensorLayout:
-    steps = [span.indices(size) for span, size in zip(window, layout.shape[2:], strict=True)]
-    counts = [len(range(*step)) for step in steps]
-    strides = [s * step for s, (_, _, step) in zip(layout.strides[2:], steps, strict=True)]
-    return TensorLayout((*layout.shape[:2], *counts), (*layout.strides[:2], *strides))
 
 
 def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:

@@ -18,7 +18,7 @@ from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
 from .heuristics import Preference, fallbacks, gains_from_bias_apart
 from .limits import compute_dtypes
-from .rules import GEMM
+from .rules import DEPTHWISE, GEMM
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
     agree_on_shared,
@@ -192,7 +192,7 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
     """Yield choices like another that differ in implementations or layouts.
 
     A bias gradient is not wanted apart from other implementations than gemm, and not in gemm where
-    it is known to be slow.
+    it is known to be slow. diff_dst as weights is for depthwise kernels alone.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
@@ -202,6 +202,8 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
             if like.bias_apart and not GEMM.search(name):
                 continue
             if not candidate.choice.bias_apart and gains_from_bias_apart(problem, candidate.choice):
+                continue
+            if like.formulation == "dst_as_weights" and not DEPTHWISE.search(name):
                 continue
             layouts = _layouts(engine, candidate)
             is_known = any(

@@ -10,13 +10,12 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
-from .bias_sums import chunk_layout, partial_sums
+from .bias_sums import chunk_layout, partial_sums, summing_chunks
 from .candidate import Candidate
 from .choice import Choice
-from .chunks import SPLIT_AXES
+from .chunks import SPLIT_AXES, Term
 from .descriptors import implementations, queries, user_desc
 from .formulations import SUM_DTYPE, Formulation, formulate
-from .matmul import Product
 
 __all__ = [
     "agree_on_shared",
@@ -49,9 +48,9 @@ def feasible(
 ) -> Iterator[tuple[Handle, str]]:
     """Yield what `implementations` does for a chunk's problem, as far as there is memory."""
     layouts = choice.activations, choice.weights
-    weights_dtype = formulation.dtype("weights")
+    result_dtype = formulation.dtype(problem.result_role)
     try:
-        for descriptor, name in implementations(engine, problem, *layouts, weights_dtype):
+        for descriptor, name in implementations(engine, problem, *layouts, result_dtype):
             if not _is_out_of_proportion(engine, descriptor, formulation.asked):
                 yield descriptor, name
     except OneDNNError as error:
@@ -181,7 +180,7 @@ def _sums_bytes(formulation: Formulation) -> int:
         return 0
     found = chunk_layout(formulation, formulation.chunks[0])
     itemsize = DTYPES[SUM_DTYPE].itemsize
-    return 0 if found is None else itemsize * partial_sums(found[1]) * len(formulation.chunks)
+    return 0 if found is None else itemsize * partial_sums(found[1]) * summing_chunks(formulation)
 
 
 def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: str) -> int:
@@ -195,7 +194,7 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
         nbytes += engine.nbytes(given)
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)
-    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Product):
+    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Term):
         nbytes += engine.nbytes(wanted)
     return nbytes
 

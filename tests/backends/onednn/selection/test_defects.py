@@ -14,6 +14,7 @@ from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.descriptors import implementations
+from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.problem.operations import OPERATIONS
 from onednn_py.problem.problem import Problem
 from onednn_py.problem.recipe import recipe
@@ -88,6 +89,25 @@ def test_1x1_kernels_of_amx_with_three_tiles_of_pixels_are_in_the_table(name: st
         assert forbidden(name, forward(*size), (3, 2, 0)) is None
     other = replace(forward(13, 3), dtype="f32")
     assert forbidden(name, other, (3, 2, 0)) is None
+
+
+def test_sums_of_sse_are_in_the_table() -> None:
+    asked = problem(
+        "convolution_backward_weights",
+        {"src": (2, 9, 9, 5), "diff_dst": (2, 9, 9, 5)},
+        pads_begin=2,
+        pads_end=2,
+        groups=5,
+        weights_format="XIO",
+        weights_shape=(5, 5, 1, 5),
+    )
+    formulation = formulate(asked, "f32", "dst_as_weights")
+    assert formulation is not None
+    first, second = (chunk.problem for chunk in formulation.chunks)
+    assert forbidden("jit_dw:sse41", first, (3, 2, 0)) is None
+    assert "crash" in forbidden("jit_dw:sse41", second, (3, 2, 0)).harm
+    assert forbidden("jit_dw:avx2", second, (3, 2, 0)) is None
+    assert forbidden("jit_dw:sse41", asked, (3, 2, 0)) is None
 
 
 @needs_onednn

@@ -34,7 +34,7 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb4ic3ih120oc2kh7ph3", "BWD_D", "bf16", "NXC", ("any", "flipped", "jit:avx512_core_amx")),
         ("mb2ic3ih140oc34kh7sh2ph3", "BWD_D", "bf16", "NCX", ("any", "direct", "brgconv_strided")),
         ("g20mb4ic20ih19oc20kh7ph3", "BWD_D", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
-        ("g144mb16ic144ih28oc144kh5ph2", "BWD_W", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
+        ("g144mb16ic144ih28oc144kh3ph1", "BWD_W", "f32", "NCX", ("any", "direct", "jit_dw:avx2")),
         ("mb1ic1ih400oc3kh5ph2", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx2")),
         ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
         ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("given", "matmul", "gemm:jit:f32")),
@@ -94,8 +94,8 @@ def test_transposed_weights_with_and_without_bias(
 
 
 def test_bfloat16_through_float32() -> None:
-    """Depthwise weights gradients, where only float32 has fast kernels of this size."""
-    problem = problem_of("g256mb4ic256ih14oc256kh7ph3", "BWD_W", "bf16", "NCX")
+    """Depthwise weights gradients of few channels, where float32 has the faster kernels."""
+    problem = problem_of("g4mb4ic4ih56oc4kh7ph3", "BWD_W", "bf16", "NCX")
     dtypes = [preference.choice.compute_dtype for preference in preferences(problem, 2)]
     names = [rule.family.search("jit:avx512_core") for rule in rules_of(Shape(problem, "bf16"))]
     assert any(names)

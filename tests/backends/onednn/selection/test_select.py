@@ -89,6 +89,7 @@ def test_every_formulation_has_candidates() -> None:
         "convolution_backward_data",
     ):
         formulations |= check_all(NETWORKS["1x1_stride"], operation, "f32")
+    formulations |= check_all(NETWORKS["depthwise"], "convolution_backward_weights", "f32")
     assert formulations == set(FORMULATIONS) - (set() if computes_products() else {"matmul"})
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from .data import DATA
 from .forward import FORWARD
 from .products import PRODUCTS
-from .rule import ANY_NAME, GEMM, JIT, Rule, Shape
+from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, Rule, Shape
 from .weights import WEIGHTS
 
-__all__ = ["ANY_NAME", "GEMM", "Rule", "Shape", "rules_of"]
+__all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "Rule", "Shape", "rules_of"]
 
 SMALL = (
     Rule(

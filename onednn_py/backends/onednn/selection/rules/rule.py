@@ -122,6 +122,12 @@ class Shape:
         self.has_bias_gradient = problem.has_bias_gradient
         self.dst_size = problem.dst.size
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
+        # Enough work for an execution an image, without a kernel of weights gradients.
+        self.large_depthwise = self.depthwise and (
+            self.channels > 20
+            or (compute_dtype == "bf16" and self.channels > 8)
+            or (self.channels > 4 and self.positions >= 16)
+        )
         self.channels_last = _is_channels_last(problem)
         self.dense = groups == 1
         self.dense_last = self.dense and self.channels_last

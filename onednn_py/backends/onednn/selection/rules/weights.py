@@ -6,6 +6,12 @@ from .rule import ANY_NAME, BRGEMM_WEIGHTS, DEPTHWISE, GEMM, JIT, JIT_1X1, JIT_A
 
 __all__ = ["WEIGHTS"]
 
+LARGE_DEPTHWISE = (
+    "the rules below take, depthwise 480, 14 x 14, 5x5: 20 times as long; 96, 56 x 56, 7x7: 4.8;"
+    " 768, 7 x 7, 7x7: 19; 322 problems drawn after the rule: 4.1 in geometric mean, 0.85 at worst;"
+    " of fewer channels, 7, 95, 4, minibatch 16: 0.2; 8, 153 pixels, 6x6, minibatch 32: 0.9"
+)
+
 WEIGHTS = (
     Rule(
         lambda s: (
@@ -80,7 +86,15 @@ WEIGHTS = (
         JIT,
         "28 -> 8, 77 x 77, 1x1/2: 8.7",
     ),
-    # Depthwise kernels larger than 3x3 have no implementation of their own.
+    # Depthwise kernels larger than 3x3 have no weights gradient of their own.
+    Rule(
+        lambda s: s.depthwise and s.line and not s.channels_last and s.channels > 88,
+        "any",
+        DEPTHWISE,
+        "depthwise 144, 14874, 2: 2.5 times as fast as the kernel of weights gradients; 336, 4290,"
+        " 2: 1.4; 94, 12662, 2: 1.25; 76, 14363, 2: 1.06; 69, 5060, 3: 0.9",
+        formulation="dst_as_weights",
+    ),
     Rule(
         lambda s: s.depthwise and s.line and not s.channels_last,
         "nxc",
@@ -99,6 +113,20 @@ WEIGHTS = (
         "any",
         DEPTHWISE,
         "3x3: oneDNN's own choice; larger kernels have no such implementation",
+    ),
+    Rule(
+        lambda s: s.large_depthwise and (s.channels_last or s.channels <= 32),
+        "nxc",
+        DEPTHWISE,
+        LARGE_DEPTHWISE,
+        formulation="dst_as_weights",
+    ),
+    Rule(
+        lambda s: s.large_depthwise,
+        "any",
+        DEPTHWISE,
+        LARGE_DEPTHWISE,
+        formulation="dst_as_weights",
     ),
     Rule(
         lambda s: s.depthwise and s.bf16 and not s.line,
