@@ -58,7 +58,11 @@ class BoundTensors:
         self._settings = settings("onednn", "strict", effort)
         self._is_last = is_channels_last
         self._part_of_element = named["src"].element_size() - 1
-        named = {name: self._aligned(tensor) for name, tensor in named.items()}
+        self._formats = [
+            _format_wanted(tensor, is_channels_last) if name in ("src", "diff_dst") else None
+            for name, tensor in named.items()
+        ]
+        named = dict(zip(named, self._prepared(list(named.values())), strict=True))
         src, weights = named["src"], named["weights"]
         arguments: dict[str, Any] = geometry.attributes()
         arguments["data_format"] = "NXC" if is_channels_last else "NCX"
@@ -131,7 +135,7 @@ class BoundTensors:
         """
         plan, pick = self._bound.plan(self._settings)
         made = [make() for make in self._makers]
-        tensors = [self._aligned(tensor) for tensor in tensors]
+        tensors = self._prepared(tensors)
         runner = plan.address_runner
         if runner is None or self._copied:
             arrays = self._arrays(tensors, self._in_data_format)
@@ -148,6 +152,13 @@ class BoundTensors:
             return made[0]
         return tuple(None if place is None else made[place] for place in self._places)
 
+    def _prepared(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the tensors, or copies of those that begin or lie in memory as kernels do not."""
+        return [
+            self._aligned(tensor if wanted is None else tensor.contiguous(memory_format=wanted))
+            for tensor, wanted in zip(tensors, self._formats, strict=True)
+        ]
+
     def _aligned(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor, or a copy of equal strides of one that begins inside an element."""
         if tensor.data_ptr() & self._part_of_element:
@@ -163,3 +174,22 @@ class BoundTensors:
             channels_last(array_of(tensor)) if is_last else array_of(tensor)
             for tensor, is_last in zip(tensors, are_last, strict=True)
         ]
+
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _format_wanted(tensor: torch.Tensor, is_channels_last: bool) -> torch.memory_format | None:
+    """Return the memory format of the results for activations in the other one, otherwise None.
+
+    oneDNN's kernels take both activations in one format. What is left for two formats takes up to
+    five times as long as a copy and they do: 32 to 4 channels, 64 x 64 x 64, 1x1x1 weights gradient
+    6.4 ms, with the copy 1.5.
+    """
+    last = _CHANNELS_LAST.get(tensor.dim())
+    if last is None:
+        return None
+    is_first, is_last = tensor.is_contiguous(), tensor.is_contiguous(memory_format=last)
+    if is_first == is_last or is_last == is_channels_last:
+        return None
+    return last if is_channels_last else torch.contiguous_format

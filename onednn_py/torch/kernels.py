@@ -17,6 +17,7 @@ from .bound_tensors import BoundTensors
 from .contest import Contest
 from .defects import is_defective
 from .preference import Call, reason_to_leave
+from .products import Product, as_product
 from .signature import Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
 
@@ -52,7 +53,7 @@ class _Decision(NamedTuple):
     """
 
     reason: str
-    run: BoundTensors | None = None
+    run: BoundTensors | Product | None = None
     contest: Contest | None = None
 
 
@@ -201,6 +202,7 @@ class Kernels:
             groups,
             _num_threads(),
             effort,
+            _float32_precision("mkldnn", "matmul"),
         )
         if mask is not None:
             key += (None if bias_shape is None else tuple(bias_shape), *mask)
@@ -233,7 +235,12 @@ class Kernels:
         geometry = geometry.expanded(src.dim() - 2)
         dst_shape = output_shape(geometry, src.shape, weights.shape)
         assert dst_shape is not None, "refusal compares it"
-        kernel, is_last = native(geometry, tensors if mask is None else tensors[:2], bias_shape)
+        found = native(geometry, tensors if mask is None else tensors[:2], bias_shape)
+        if src.dtype is not torch.float32 or _float32_precision("mkldnn", "matmul") in _EXACT:
+            product = as_product(geometry, tensors, mask, dst_shape, found)
+            if product is not None:
+                return _Decision("", product)
+        kernel, is_last = found
         call = Call(
             geometry=geometry,
             dtype=src.dtype,
@@ -263,7 +270,7 @@ class Kernels:
         return _Decision("", run, contest)
 
 
-# What `torch.backends.mkldnn.conv.fp32_precision` is where float32 is computed in float32.
+# What `fp32_precision` of `torch.backends.mkldnn.conv` and `matmul` is where float32 is exact.
 _EXACT = frozenset(("none", "ieee"))
 
 _FLOAT64 = _Decision("data type float64")

@@ -84,7 +84,8 @@ def _small_product(call: Call) -> bool:
 
 
 def _one_pixel(call: Call) -> bool:
-    # Squeeze-excitation on two threads, inside training steps of EfficientNet-B0: 0.58 to 0.86.
+    # Where the precision of products forbids those of `products`: squeeze-excitation on two
+    # threads, inside training steps of EfficientNet-B0, 0.58 to 0.86.
     is_product = prod(call.dst_shape[2:]) == 1 and prod(call.weights_shape[2:]) == 1
     return is_product and call.dtype is torch.float32
 
@@ -130,16 +131,6 @@ def _depthwise(call: Call) -> bool:
     return is_forward_last and call.is_depthwise and has_16_bits
 
 
-def _small_depthwise(call: Call) -> bool:
-    # Gradients, channels first, one image of 200 pixels at the most and large kernels: 0.68 (5
-    # problems, 0.54 to 0.82). Four images 1.1 (2), 400 pixels 1.1.
-    is_small = call.src_shape[0] == 1 and prod(call.dst_shape[2:]) <= 200
-    is_large = prod(call.weights_shape[2:]) >= 25
-    is_backward_first = not call.forward and not call.is_channels_last
-    is_float32 = call.dtype is torch.float32
-    return is_float32 and is_backward_first and call.is_depthwise and is_small and is_large
-
-
 _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
     ("faster in PyTorch: small products of matrices", _small_product),
     ("faster in PyTorch: 1x1 kernels on one pixel", _one_pixel),
@@ -147,7 +138,6 @@ _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
     ("faster in PyTorch: bfloat16 in groups", _grouped),
     ("faster in PyTorch: bfloat16 volumes of few channels", _thin_volume),
     ("faster in PyTorch: depthwise in 16 bits", _depthwise),
-    ("faster in PyTorch: depthwise gradients of small images", _small_depthwise),
 )
 
 
