@@ -116,6 +116,8 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
         ("mb2ic256ih14oc64kh1", "BWD_D", "f32", "NXC", "brg:avx512_core"),
         ("mb8ic64ih28oc256kh1", "BWD_D", "f32", "NCX", "gemm:jit:f32"),
         ("mb8ic64ih28oc256kh1", "FWD_D", "f32", "NCX", "gemm:jit:f32"),
+        ("mb8ic64ih56oc256kh1", "BWD_W", "f32", "NCX", "brg:avx512_core"),
+        ("mb8ic256ih56oc64kh1", "BWD_WB", "f32", "NCX", "brg:avx512_core"),
         ("mb4ic512ih7oc2048kh1", "BWD_W", "f32", "NXC", "gemm:jit:f32"),
         ("mb32ic512ih7oc2048kh1", "BWD_W", "bf16", "NXC", "gemm:jit:bf16"),
         ("mb1ic48ih8oc360kh1", "BWD_W", "bf16", "NXC", "brg:avx512_core_amx"),
@@ -130,6 +132,17 @@ def test_products(text: str, direction: str, dtype: str, data_format: str, name:
     rule = first_rule(problem_of(text, direction, dtype, data_format))
     assert (rule.formulation, rule.activations) == ("matmul", "given")
     assert rule.family.search(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_gemm"), [("mb8ic256ih13oc64kh1", True), ("mb8ic35ih59oc192kh1", False)]
+)
+def test_products_with_a_bias(text: str, is_gemm: bool) -> None:
+    """Channels first, oneDNN's matmul has no bias of the rows."""
+    shape = Shape(problem_of(text, "FWD_B", "f32", "NCX"), "f32")
+    direct = [rule for rule in rules_of(shape) if rule.formulation == "direct"]
+    found = bool(direct) and direct[0].family.search("x64:gemm:jit") is not None
+    assert found == is_gemm
 
 
 @pytest.mark.parametrize(

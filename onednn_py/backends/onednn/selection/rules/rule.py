@@ -119,6 +119,7 @@ class Shape:
         self.group_channels = min(inputs, outputs)
         self.group_products = inputs * outputs
         self.thin_groups = groups > 1 and bool(inputs % 16 or outputs % 16)
+        self.has_bias = problem.bias is not None
         self.has_bias_gradient = problem.has_bias_gradient
         self.dst_size = problem.dst.size
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
