@@ -35,6 +35,7 @@ _mkldnn_enabled = torch._C._get_mkldnn_enabled
 _mkldnn_deterministic = torch._C._get_mkldnn_deterministic
 _float32_precision = torch._C._get_fp32_precision_getter
 _num_threads = torch.get_num_threads
+_tracing_state = torch._C._get_tracing_state
 
 FLOAT64 = torch.float64
 
@@ -179,6 +180,8 @@ class Kernels:
         mask : sequence of bool or None
             Of the gradients, which ones are asked for.
         """
+        if _tracing_state() is not None:
+            return _TRACED
         dtype = tensors[0].dtype
         if dtype is FLOAT64:  # at once, since the key takes longer
             return _FLOAT64
@@ -273,6 +276,7 @@ class Kernels:
 # What `fp32_precision` of `torch.backends.mkldnn.conv` and `matmul` is where float32 is exact.
 _EXACT = frozenset(("none", "ieee"))
 
+_TRACED = _Decision("torch.jit.trace records the call")
 _FLOAT64 = _Decision("data type float64")
 _DISABLED = _Decision("torch.backends.mkldnn is disabled")
 _DETERMINISTIC = _Decision("torch.backends.mkldnn.deterministic is set")

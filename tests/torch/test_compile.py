@@ -205,6 +205,23 @@ def test_torchscript(script: Callable[[nn.Module], nn.Module]) -> None:
     assert calls.calls >= 10
 
 
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (nn.Conv2d(24, 10, 1), (32, 24, 1, 1)),
+        (nn.Conv3d(8, 8, 3), (2, 8, 9, 9, 9)),
+        (nn.ConvTranspose2d(8, 8, 3), (4, 8, 20, 20)),
+    ],
+    ids=["product", "volume", "transposed"],
+)
+def test_a_trace_does_not_keep_the_result(module: nn.Module, shape: tuple[int, ...]) -> None:
+    with torch.no_grad(), onednn_py.torch.enabled(), counted() as calls:
+        traced = torch.jit.trace(module, torch.randn(shape), check_trace=False)
+        other = torch.randn(shape)
+        torch.testing.assert_close(traced(other), module(other))
+    assert "torch.jit.trace records the call" in calls.left["convolution"]
+
+
 def test_tracing_sees_the_same_operations() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 

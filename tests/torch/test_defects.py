@@ -22,11 +22,17 @@ Call = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
 DILATED: Call = (2, 8, 12, 11), (8, 1, 3, 3), {"dilation": 2, "groups": 8}
 COLUMN: Call = (2, 16, 8, 4), (2, 8, 2, 3), {"stride": 2, "padding": (1, 0), "groups": 2}
 POINTS: Call = (2, 24, 13, 11), (24, 8, 1, 1), {"stride": 2, "transposed": True}
+WIDE: Call = (
+    (2, 16, 5, 80),
+    (16, 16, 1, 3),
+    {"stride": (1, 2), "padding": (0, 16), "dilation": (1, 16)},
+)
 
 FAILING = {
     "dilated float16": (DILATED, "float16", (True, True)),
     "bfloat16 on one column": (COLUMN, "bfloat16", (True, False)),
     "strided 1x1 weights": (POINTS, "float32", (False, True)),
+    "wide pads": (WIDE, "float32", (False, True)),
 }
 
 

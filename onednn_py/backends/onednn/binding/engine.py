@@ -173,7 +173,6 @@ class Engine:
         tensors: Sequence[Handle | None],
         geometry: Sequence[Sequence[int]],
         *,
-        adds: bool,
         fpmath_mode: str,
     ) -> Handle:
         """Primitive descriptor by ``dnnl_<family>_<direction>_primitive_desc_create``.
@@ -186,8 +185,6 @@ class Engine:
             Memory descriptors in the prototype's order; None for a bias that is missing.
         geometry : sequence of sequence of int
             Strides, dilations (0 is dense), padding at the beginnings and at the ends.
-        adds : bool
-            Whether the result is added to what its tensor holds.
         fpmath_mode : str
 
         Raises
@@ -205,7 +202,7 @@ class Engine:
             *(self._ffi.NULL if tensor is None else tensor for tensor in tensors),
             *(self._dims(numbers) for numbers in geometry),
             *(() if direction == "forward" else (self._ffi.NULL,)),
-            self.attributes(fpmath_mode, adds),
+            self.attributes(fpmath_mode),
         )
 
     def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:

@@ -16,7 +16,7 @@ from onednn_py.backends.onednn.selection.bias_sums import (
     sums_shape,
 )
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor, Term
+from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
 from onednn_py.backends.onednn.selection.descriptors import (
     bias_desc,
     execution_arguments,
@@ -25,6 +25,7 @@ from onednn_py.backends.onednn.selection.descriptors import (
     user_desc,
 )
 from onednn_py.backends.onednn.selection.formulations import SUM_DTYPE
+from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
@@ -86,7 +87,9 @@ class _Tensor(NamedTuple):
     def shared_layout(self) -> Hashable:
         """Layout and type of weights, which stay the same where sizes of images change."""
         problem = self.chunk.problem
-        return (problem.weights, problem.dtype) if self.role == "weights" else None
+        if self.role != "weights" or self.candidate.formulation.dst_is_weights:
+            return None
+        return problem.weights, problem.dtype
 
 
 class Lowering:
@@ -263,7 +266,7 @@ class Lowering:
         if not tensor.chunk.is_last:
             out = []
         problem = tensor.chunk.problem
-        if tensor.chunk.is_first or (isinstance(problem, Term) and problem.adds):
+        if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
             return total, out
         term = self._inner_buffer(tensor, "term")
         return term, [_Reorder(tensor.name, term, total, adds=True), *out]

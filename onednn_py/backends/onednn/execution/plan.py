@@ -32,6 +32,9 @@ Array = npt.NDArray[Any]
 # A primitive keeps generated code and descriptors, besides its workspace.
 BYTES_PER_PRIMITIVE = 64 * 2**10
 
+# A step's arguments and memory objects: a plan of 3,074 steps took 9.1 MB.
+BYTES_PER_STEP = 3000
+
 
 class OneDNNPlan(Plan):
     """Primitives for one problem or two, with the reorders and the workspace that they need.
@@ -130,7 +133,8 @@ class OneDNNPlan(Plan):
         keeps = self.program.keeps_workspace and not self.casts
         kept = self.workspace_bytes if keeps else 0
         primitives = {id(step.primitive) for step in self.program.steps}
-        return BYTES_PER_PRIMITIVE * len(primitives) + kept
+        of_steps = BYTES_PER_STEP * len(self.program.steps)
+        return BYTES_PER_PRIMITIVE * len(primitives) + of_steps + kept
 
     def __repr__(self) -> str:
         lines = []
@@ -271,6 +275,11 @@ def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -
     return OneDNNPlan(engine, decide(engine, problem, choice))
 
 
+def _in_tiles(candidate: Candidate) -> str:
+    number = len(candidate.formulation.chunks)
+    return f", in {number} tiles" if candidate.formulation.dst_is_weights and number > 1 else ""
+
+
 def _notes(candidate: Candidate) -> list[str]:
     choice, asked = candidate.choice, candidate.formulation.asked
     notes = []
@@ -281,7 +290,7 @@ def _notes(candidate: Candidate) -> list[str]:
     if choice.threads:
         notes.append("on one thread")
     if choice.formulation != "direct":
-        notes.append(f"formulation: {choice.formulation}")
+        notes.append(f"formulation: {choice.formulation}{_in_tiles(candidate)}")
     if choice.chunks > 1:
         number = len(candidate.formulation.chunks)
         axis = "first spatial" if choice.split_axis == "spatial" else choice.split_axis

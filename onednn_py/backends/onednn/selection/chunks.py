@@ -16,7 +16,7 @@ from typing import Any
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "Term", "split", "tiles", "without_image_gap"]
+__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split", "tiles", "without_image_gap"]
 
 # Implementations work on blocks of so many channels.
 CHANNEL_BLOCK = 16
@@ -72,21 +72,6 @@ class Chunk:
     tensors: dict[str, ChunkTensor]
     is_first: bool = True
     is_last: bool = True
-
-
-@dataclass(frozen=True)
-class Term(Problem):
-    """A problem whose result may be a term of a sum that the primitive itself adds up.
-
-    Attributes
-    ----------
-    adds : bool
-        Whether the result is added to what its tensor holds.
-    """
-
-    adds: bool = False
-
-    __hash__ = Problem.__hash__
 
 
 def split(problem: Problem, axis: str, number: int) -> tuple[Chunk, ...] | None:

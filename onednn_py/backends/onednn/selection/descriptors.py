@@ -17,7 +17,6 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Term
 from .defects import forbidden
 from .matmul import Product
 
@@ -223,6 +222,5 @@ def _primitive_desc(
         direction.value,
         tensors,
         geometry,
-        adds=isinstance(problem, Term) and problem.adds,
         fpmath_mode=problem.fpmath_mode,
     )

@@ -30,7 +30,7 @@ _P = TypeVar("_P", bound=Problem)
 # not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
 # forward convolution with flipped weights, or with strides as several of them, see `phases`.
 # matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
-# forward convolutions of src with diff_dst, an image each.
+# forward convolutions of src with diff_dst, an image or a tile of an image each.
 FORMULATIONS = (
     "direct",
     "as_convolution",

@@ -12,14 +12,20 @@ from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Term
-
 __all__ = ["Product", "as_product", "has_matrices", "is_matrix"]
 
 
 @dataclass(frozen=True)
-class Product(Term):
-    """A forward pass or a weights gradient whose tensors are matrices of pixels and channels."""
+class Product(Problem):
+    """A forward pass or a weights gradient whose tensors are matrices of pixels and channels.
+
+    Attributes
+    ----------
+    adds : bool
+        Whether the product is added to what the result holds.
+    """
+
+    adds: bool = False
 
     __hash__ = Problem.__hash__
 

@@ -13,9 +13,10 @@ from onednn_py.problem.problem import Problem
 from .bias_sums import chunk_layout, partial_sums, summing_chunks
 from .candidate import Candidate
 from .choice import Choice
-from .chunks import SPLIT_AXES, Term
+from .chunks import SPLIT_AXES
 from .descriptors import implementations, queries, user_desc
 from .formulations import SUM_DTYPE, Formulation, formulate
+from .matmul import Product
 
 __all__ = [
     "agree_on_shared",
@@ -194,7 +195,7 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
         nbytes += engine.nbytes(given)
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)
-    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Term):
+    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Product):
         nbytes += engine.nbytes(wanted)
     return nbytes
 

@@ -10,13 +10,12 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
 from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.descriptors import implementations
-from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.problem.operations import OPERATIONS
-from onednn_py.problem.problem import Problem
+from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 from onednn_py.system.memory_pool import Block, pool
 from tests.support.candidate_runs import CandidateRun, StridedCandidateRun, sub_problems
@@ -91,23 +90,35 @@ def test_1x1_kernels_of_amx_with_three_tiles_of_pixels_are_in_the_table(name: st
     assert forbidden(name, other, (3, 2, 0)) is None
 
 
-def test_sums_of_sse_are_in_the_table() -> None:
-    asked = problem(
-        "convolution_backward_weights",
-        {"src": (2, 9, 9, 5), "diff_dst": (2, 9, 9, 5)},
-        pads_begin=2,
-        pads_end=2,
-        groups=5,
-        weights_format="XIO",
-        weights_shape=(5, 5, 1, 5),
+def wide_pads(transposed: bool = False, groups: int = 1, stride: int = 2) -> Case:
+    """mb2ic16iw80oc16ow40kw3sw2dw15pw16, on 40 columns of dst."""
+    return case((80,), 3, stride, 16, pads=16, groups=groups, inputs=16, outputs=16, minibatch=2)
+
+
+def test_strided_weights_with_wide_pads_are_in_the_table() -> None:
+    run = CandidateRun(wide_pads().integers("f32"), "convolution_backward_weights", "NCX")
+    for name in ("jit:avx512_core", "conv:any+jit:avx512_core"):
+        assert "wrong" in forbidden(name, run.problem, (3, 2, 0)).harm
+    assert forbidden("x64:gemm:jit", run.problem, (3, 2, 0)) is None
+    forward = replace(run.problem, direction=Direction.FORWARD)
+    assert forbidden("jit:avx512_core", forward, (3, 2, 0)) is None
+    unstrided = CandidateRun(
+        wide_pads(stride=1).integers("f32"), "convolution_backward_weights", "NCX"
     )
-    formulation = formulate(asked, "f32", "dst_as_weights")
-    assert formulation is not None
-    first, second = (chunk.problem for chunk in formulation.chunks)
-    assert forbidden("jit_dw:sse41", first, (3, 2, 0)) is None
-    assert "crash" in forbidden("jit_dw:sse41", second, (3, 2, 0)).harm
-    assert forbidden("jit_dw:avx2", second, (3, 2, 0)) is None
-    assert forbidden("jit_dw:sse41", asked, (3, 2, 0)) is None
+    assert forbidden("jit:avx512_core", unstrided.problem, (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+@pytest.mark.parametrize("groups", [1, 2, 16])
+@pytest.mark.parametrize("family", ["convolution", "conv_transpose"])
+def test_strided_weights_with_wide_pads(family: str, groups: int, data_format: str) -> None:
+    run = CandidateRun(
+        wide_pads(groups=groups).integers("f32"), f"{family}_backward_weights", data_format
+    )
+    for candidate in run.candidates():
+        run.check(OneDNNPlan(current_engine(), candidate))
+    run.check(OneDNNPlan(current_engine(), decide(current_engine(), run.problem)))
 
 
 @needs_onednn

@@ -123,11 +123,16 @@ class Shape:
         self.has_bias_gradient = problem.has_bias_gradient
         self.dst_size = problem.dst.size
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
-        # Enough work for an execution an image, without a kernel of weights gradients.
-        self.large_depthwise = self.depthwise and (
-            self.channels > 20
-            or (compute_dtype == "bf16" and self.channels > 8)
-            or (self.channels > 4 and self.positions >= 16)
+        # Enough work for an execution an image, and for its conversion where there is one.
+        is_converted = compute_dtype != problem.dtype
+        self.large_depthwise = (
+            self.depthwise
+            and (
+                self.channels > 20
+                or (compute_dtype == "bf16" and self.channels > 8)
+                or (self.channels > 4 and self.positions >= 16)
+            )
+            and not (is_converted and self.channels * self.pixels < 20_000)
         )
         self.channels_last = _is_channels_last(problem)
         self.dense = groups == 1

@@ -88,7 +88,9 @@ WEIGHTS = (
     ),
     # Depthwise kernels larger than 3x3 have no weights gradient of their own.
     Rule(
-        lambda s: s.depthwise and s.line and not s.channels_last and s.channels > 88,
+        lambda s: (
+            s.depthwise and s.line and not s.channels_last and s.channels > 88 and s.pixels >= 900
+        ),
         "any",
         DEPTHWISE,
         "depthwise 144, 14874, 2: 2.5 times as fast as the kernel of weights gradients; 336, 4290,"
