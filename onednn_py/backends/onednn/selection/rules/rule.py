@@ -130,7 +130,7 @@ class Shape:
             and (
                 self.channels > 20
                 or (compute_dtype == "bf16" and self.channels > 8)
-                or (self.channels > 4 and self.positions >= 16)
+                or (self.channels > 4 and self.positions >= 15)
             )
             and not (is_converted and self.channels * self.pixels < 20_000)
         )
