@@ -147,7 +147,6 @@ def test_gradients_inside_of_autocast_are_not_cast() -> None:
 
 def test_double_backward_and_vmap() -> None:
     convolution, src = layer()
-    convolution, src = convolution.double().float(), src
 
     def penalty(one: torch.Tensor) -> torch.Tensor:
         (gradient,) = torch.autograd.grad(convolution(one).square().sum(), one, create_graph=True)

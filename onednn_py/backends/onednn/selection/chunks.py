@@ -3,7 +3,7 @@
 Along the minibatch, each chunk has some of the images. Along the first spatial axis, it has a range
 of the result, or of a weights gradient's sum, and the part of the other tensor that its windows
 meet. Along channels, it has a range of the result's channels (of src's or of dst's for a weights
-gradient), or some of the groups.
+gradient), or some of the groups. Tiles of a weights gradient have ranges along all spatial axes.
 """
 
 from __future__ import annotations

@@ -61,17 +61,17 @@ def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
         return None
     number = images * len(parts)
     chunks: list[Chunk] = []
-    problems: dict[Problem, Problem] = {}
-    tiled = [(_one_image(_forward(part)), begins) for part, begins in parts]
+    same: dict[Problem, Problem] = {}
+    of_tiles = [_one_image(_forward(part)) for part, _ in parts]
+    of_tiles = [same.setdefault(problem, problem) for problem in of_tiles]
     for image in range(images):
-        for problem, begins in tiled:
-            of_tile = problems.setdefault(problem, problem)
+        for problem, (_, begins) in zip(of_tiles, parts, strict=True):
             src = ChunkTensor((image, *begins["src"][1:]), is_split=number > 1)
             weights = ChunkTensor((0, 0, image, *begins["dst"][2:]), is_split=number > 1)
             dst = ChunkTensor((0, 0, 0, 0), is_partial_sum=number > 1)
             index = len(chunks)
             chunk = Chunk(
-                of_tile,
+                problem,
                 {"src": src, "weights": weights, "dst": dst},
                 is_first=index == 0,
                 is_last=index == number - 1,
