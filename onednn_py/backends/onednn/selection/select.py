@@ -191,17 +191,18 @@ def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> l
 def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]:
     """Yield choices like another that differ in implementations or layouts.
 
-    A bias gradient is not wanted apart from other implementations than gemm, and not in gemm where
-    it is known to be slow. diff_dst as weights is for depthwise kernels alone.
+    A bias gradient is wanted apart from gemm, and from other implementations where that is known to
+    be faster; where it is, not in them. diff_dst as weights is for depthwise kernels alone.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
         choice = replace(like, activations=activations, weights=weights)
         for candidate in _implementations(engine, problem, choice):
             name = candidate.choice.implementation
-            if like.bias_apart and not GEMM.search(name):
+            gains = gains_from_bias_apart(problem, candidate.choice)
+            if like.bias_apart and not (gains or GEMM.search(name)):
                 continue
-            if not candidate.choice.bias_apart and gains_from_bias_apart(problem, candidate.choice):
+            if gains and not candidate.choice.bias_apart:
                 continue
             if like.formulation == "dst_as_weights" and not DEPTHWISE.search(name):
                 continue

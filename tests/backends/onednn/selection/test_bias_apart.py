@@ -15,10 +15,11 @@ from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.heuristics import (
     LEAST_SUMMED_APART,
+    LEAST_SUMMED_APART_LAST,
     Preference,
     gains_from_bias_apart,
 )
-from onednn_py.backends.onednn.selection.rules import GEMM
+from onednn_py.backends.onednn.selection.rules import GEMM, JIT, JIT_1X1
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates, is_possible
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import FORMATS, NETWORKS, CandidateRun
@@ -113,6 +114,43 @@ def test_what_gains_from_a_bias_apart() -> None:
     assert not gains_from_bias_apart(replace(problem, dtype="f16"), gemm)
     small = run_of(CURATED["2d"], "f32", "NXC").problem
     assert not gains_from_bias_apart(small, gemm)
+
+
+def test_kernels_that_read_channels_last_gain_from_a_bias_apart() -> None:
+    last, first = (run_of(LARGE["f32"], "f32", one).problem for one in ("NXC", "NCX"))
+    for name in ("jit:avx512_core", "conv:any+jit:avx2", "jit_1x1:avx2"):
+        given = Choice("f32", activations="given", implementation=name)
+        assert gains_from_bias_apart(last, given)
+        assert not gains_from_bias_apart(first, given)
+        assert gains_from_bias_apart(first, replace(given, activations="nxc"))
+        assert not gains_from_bias_apart(last, replace(given, activations="any"))
+        assert not gains_from_bias_apart(last, replace(given, compute_dtype="bf16"))
+    for name in ("jit_dw:avx512_core", "brgconv_bwd_w:avx512_core_amx"):
+        given = Choice("f32", activations="given", implementation=name)
+        assert not gains_from_bias_apart(last, given)
+    volume = case((33, 33, 9), 3, minibatch=2, inputs=16, outputs=64)
+    given = Choice("f32", activations="given", implementation="jit:avx512_core")
+    assert not gains_from_bias_apart(run_of(volume, "f32", "NXC").problem, given)
+
+
+@pytest.mark.parametrize("operation", WEIGHTS_GRADIENTS)
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_kernels_that_read_channels_last_never_sum_a_large_bias_gradient(
+    kernel: int, operation: str
+) -> None:
+    geometry = case((37, 37), kernel, pads=kernel // 2, minibatch=2, inputs=64, outputs=64)
+    run = run_of(geometry, "f32", "NXC", operation)
+    assert run.problem.dst.size >= LEAST_SUMMED_APART_LAST
+    found = [
+        one
+        for one in run.candidates()
+        if one.choice.activations == "given"
+        and any(family.search(one.choice.implementation) for family in (JIT, JIT_1X1))
+    ]
+    assert found
+    for one in found:
+        assert one.choice.bias_apart
+        run.check(OneDNNPlan(current_engine(), one))
 
 
 @pytest.mark.parametrize(

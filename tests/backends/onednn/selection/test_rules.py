@@ -8,7 +8,10 @@ from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.data import DATA
 from onednn_py.backends.onednn.selection.rules.forward import FORWARD
+from onednn_py.backends.onednn.selection.rules.grouped import GROUPED
 from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
+from onednn_py.backends.onednn.selection.rules.small import SMALL
+from onednn_py.backends.onednn.selection.rules.transposed import TRANSPOSED
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
@@ -48,6 +51,29 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb1ic220ih6oc288kh1", "BWD_W", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic80ih30oc96kh1sh2", "FWD_D", "bf16", "NCX", ("any", "strided_1x1", "x64:gemm:jit")),
         ("mb2ic20ih30oc24kh1sh2", "FWD_D", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb1ic1id32oc9kd3pd1", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb1ic2id40oc16kd3pd1", "BWD_D", "bf16", "NXC", ("any", "direct", "brgconv:any")),
+        ("mb2ic3ih322oc32kh4sh4", "BWD_D", "bf16", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic6ih147oc25kh4sh4", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb32ic1ih66oc16kh3sh2ph1", "BWD_D", "f32", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic4ih176oc32kh7sh2ph3", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx512_core")),
+        ("mb1ic1ih264oc64kh3sh2ph1", "BWD_W", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb8ic2ih14oc11kh3ph1", "BWD_W", "bf16", "NCX", ("nxc", "direct", "jit_bf16:any")),
+        ("mb2ic2ih6oc23kh3ph1", "BWD_W", "bf16", "NXC", ("given", "direct", "jit_bf16:any")),
+        ("mb4ic34ih4oc2kh5ph2", "BWD_D", "bf16", "NCX", ("nxc", "direct", "jit_bf16:any")),
+        ("mb4ic21ih5oc2kh3ph1", "BWD_D", "bf16", "NXC", ("given", "direct", "jit_bf16:any")),
+        ("mb6ic1ih6oc46kh3ph1", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb8ic840ih8oc16kh1", "FWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb32ic9ih44oc11kh1", "BWD_W", "bf16", "NXC", ("any", "direct", "brgconv_bwd_w:any")),
+        (
+            "mb2ic12iw2060oc16ow2060kw25pw768dw63",
+            "FWD_D",
+            "f32",
+            "NCX",
+            ("nxc", "direct", "brgconv:avx512_core"),
+        ),
+        ("g64mb6ic64ih92oc64kh7ph3", "BWD_D", "bf16", "NXC", ("given", "flipped", "brdgmm_dw")),
+        ("g64mb6ic64ih92oc64kh7ph3", "BWD_D", "bf16", "NCX", ("nxc", "flipped", "brdgmm_dw")),
         (
             "mb2ic80ih30oc96kh1sh2",
             "FWD_D",
@@ -93,6 +119,50 @@ def test_transposed_weights_with_and_without_bias(
     assert first_rule(problem).formulation == formulation
 
 
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "expected"),
+    [
+        ("mb8ic48ih7oc1oh14kh4sh2ph1", "FWD_D", "f32", "NCX", ("any", "x64:gemm:jit")),
+        ("mb1ic64ih21oc192oh42kh2sh2", "FWD_D", "f32", "NCX", ("any", "jit:avx512_core")),
+        ("mb16ic25ih17oc16oh34kh2sh2", "FWD_D", "f32", "NCX", ("nxc", "jit:avx512_core")),
+        ("mb4ic128ih7oc24oh14kh2sh2", "FWD_D", "f32", "NXC", ("given", "jit:avx512_core")),
+        ("mb8ic188iw14oc24ow28kw2sw2", "BWD_D", "f32", "NXC", ("given", "brgconv:any")),
+        ("mb2ic160iw1654oc4ow3308kw2sw2", "BWD_W", "f32", "NCX", ("any", "x64:gemm:jit")),
+        ("mb6ic359ih5oc3oh10kh2sh2", "BWD_W", "bf16", "NCX", ("any", "x64:gemm:jit")),
+        ("mb4ic48ih4oc128oh8kh2sh2", "BWD_WB", "bf16", "NXC", ("any", "brgconv_bwd_w")),
+    ],
+)
+def test_transposed_as_convolution(
+    text: str, direction: str, dtype: str, data_format: str, expected: tuple[str, str]
+) -> None:
+    rule = first_rule(problem_of(text, direction, dtype, data_format, transposed=True))
+    activations, name = expected
+    assert (rule.formulation, rule.activations) == ("as_convolution", activations)
+    assert rule.family.search(name)
+
+
+def test_bfloat16_upsampling_by_patches() -> None:
+    problem = problem_of("mb1ic124iw1699oc40ow3398kw2sw2", "FWD_D", "bf16", "NCX", transposed=True)
+    rule = first_rule(problem)
+    assert (rule.formulation, rule.activations) == ("direct", "any")
+    assert rule.family.search("jit_deconvolution:avx512_core_amx")
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "threads"),
+    [
+        ("g16mb16ic16ih26oc16oh13kh5sh2ph2", "f32", 1),
+        ("g16mb16ic16ih56oc16kh5ph2", "f32", 0),
+        ("g24mb32ic24ih8oc24kh5ph2", "bf16", 1),
+        ("g112mb1ic112ih16oc112kh5ph2", "bf16", 0),
+    ],
+)
+def test_short_steps_on_one_thread(text: str, dtype: str, threads: int) -> None:
+    choices = [one.choice for one in preferences(problem_of(text, "BWD_W", dtype, "NXC"), 2)]
+    of_forward = [choice for choice in choices if choice.formulation == "dst_as_weights"]
+    assert of_forward[0].threads == threads
+
+
 def test_bfloat16_through_float32() -> None:
     """Depthwise weights gradients of few channels, where float32 has the faster kernels."""
     problem = problem_of("g4mb4ic4ih56oc4kh7ph3", "BWD_W", "bf16", "NCX")
@@ -126,6 +196,9 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
         ("mb2ic128ih56oc64kh1", "FWD_D", "bf16", "NCX", "gemm:jit:bf16"),
         ("mb2ic4id35oc16kd1", "FWD_D", "bf16", "NCX", "brg:avx512_core_amx"),
         ("mb8ic12ih5oc800kh1", "BWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
+        ("mb16ic176ih7oc312kh1", "BWD_D", "bf16", "NXC", "brg:avx512_core_amx"),
+        ("mb8ic11ih6iw10oc4oh6ow10kh1kw1", "BWD_D", "f32", "NCX", "brg:avx512_core"),
+        ("mb1ic4id14oc96kd1", "BWD_W", "bf16", "NCX", "gemm:jit:bf16"),
     ],
 )
 def test_products(text: str, direction: str, dtype: str, data_format: str, name: str) -> None:
@@ -151,7 +224,7 @@ def test_products_with_a_bias(text: str, is_gemm: bool) -> None:
         ("mb16ic256ih56oc64kh1", "BWD_D", "f32", "NXC"),
         ("mb8ic64ih4oc256kh1", "BWD_D", "f32", "NCX"),
         ("mb8ic64ih28oc256kh1", "BWD_D", "bf16", "NCX"),
-        ("mb2ic256ih14oc64kh1", "BWD_D", "bf16", "NXC"),
+        ("mb2ic256ih28oc64kh1", "BWD_D", "bf16", "NXC"),
         ("mb16ic64ih56oc256kh1", "BWD_W", "f32", "NXC"),
         ("mb16ic64ih56oc256kh1", "BWD_W", "bf16", "NXC"),
         ("mb2ic256ih14oc64kh1sh2", "BWD_D", "f32", "NXC"),
@@ -166,7 +239,9 @@ def test_what_convolutions_compute_faster(
     assert all(rule.formulation != "matmul" for rule in rules_of(Shape(problem, dtype)))
 
 
-@pytest.mark.parametrize("rule", [*DATA, *WEIGHTS, *FORWARD, *PRODUCTS])
+@pytest.mark.parametrize(
+    "rule", [*SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED, *DATA, *WEIGHTS, *FORWARD]
+)
 def test_every_rule_names_its_measurement(rule: Rule) -> None:
     assert any(character.isdigit() for character in rule.measured)
 

@@ -7,7 +7,10 @@ measures again.
 
 Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`, with
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
-layout any, which need not be oneDNN's very first.
+layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
+them choose, and name the problems that they lose.
+
+A table of rules for each kind of problem is asked before the table of its direction.
 """
 
 from __future__ import annotations
@@ -16,21 +19,15 @@ from collections.abc import Iterator
 
 from .data import DATA
 from .forward import FORWARD
+from .grouped import GROUPED
 from .products import PRODUCTS
-from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, Rule, Shape
+from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape
+from .small import SMALL
+from .transposed import TRANSPOSED
 from .weights import WEIGHTS
 
-__all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "Rule", "Shape", "rules_of"]
+__all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "JIT", "JIT_1X1", "Rule", "Shape", "rules_of"]
 
-SMALL = (
-    Rule(
-        lambda s: s.small and s.dense_first and not s.is_1x1 and not s.whole_blocks,
-        "nxc",
-        JIT,
-        "8 -> 8, 8 x 8, 3x3 on one thread: 3.7 us, 4.3 with blocks of 16 channels",
-    ),
-)
-# After the rules of a direction.
 GENERAL = (
     Rule(
         lambda s: (
@@ -57,10 +54,12 @@ GENERAL = (
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
-    direction = DATA if shape.data else WEIGHTS if shape.weights else FORWARD
-    return (
-        rule
-        for rules in (SMALL, PRODUCTS, direction, GENERAL)
-        for rule in rules
-        if rule.applies(shape)
+    tables = (
+        TRANSPOSED if shape.transposed else (),
+        SMALL,
+        PRODUCTS,
+        () if shape.dense else GROUPED,
+        DATA if shape.data else WEIGHTS if shape.weights else FORWARD,
+        GENERAL,
     )
+    return (rule for table in tables for rule in table if rule.applies(shape))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from .rule import (
-    ANY_NAME,
-    BRDGMM,
     BRGEMM,
     BRGEMM_1X1,
     BRGEMM_STRIDED,
-    DEPTHWISE,
     GEMM,
     JIT,
     JIT_1X1,
@@ -18,14 +15,6 @@ from .rule import (
 __all__ = ["DATA"]
 
 DATA = (
-    # Transposed 1x1 with strides, forward.
-    Rule(
-        lambda s: s.transposed and s.dense_first and s.is_1x1 and s.strided and not s.bf16,
-        "any",
-        GEMM,
-        "transposed 16 -> 304, 14 x 20, 1x1/2: 2.4",
-        formulation="as_convolution",
-    ),
     Rule(
         lambda s: (
             s.dense_last
@@ -41,12 +30,47 @@ DATA = (
     ),
     Rule(
         lambda s: (
-            not s.dense and not s.depthwise and not s.channels_last and s.is_1x1 and not s.strided
+            s.dense_last
+            and s.bf16
+            and s.in_patches
+            and s.inputs <= 4
+            and s.positions >= 16
+            and s.pixels >= 2000
+            and not s.transposed
         ),
         "any",
         GEMM,
-        "2 groups of 4 -> 4, 21 x 21, 1x1: 2.1; 8 groups of 32 -> 64, 8 x 8: 1.7; bf16 64 groups of"
-        " 8 -> 8, 28 x 28: 1.7; 2 groups of 16 -> 16, 48 x 89: 1.4",
+        "1 -> 64, 247 x 247, 4x4/4: 3.7; 3 -> 24, 212 x 212: 2.3; 3 -> 32, 248 x 248: 1.3; of fewer"
+        " pixels, 4 -> 80, 112 x 112: 0.66",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and not s.bf16
+            and s.in_patches
+            and 4 < s.inputs <= 8
+            and s.positions >= 16
+            and not s.transposed
+        ),
+        "any",
+        GEMM,
+        "6 -> 64, 208 x 208, 4x4/4: 2.1; 6 -> 25, 147 x 147: 2.6; 6 -> 51, 119 x 119: 2.9",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.inputs == 1
+            and s.strided
+            and not s.bf16
+            and not s.transposed
+            and not s.line
+            and s.outputs <= 40
+        ),
+        "any",
+        GEMM,
+        "in the caller's layout gemm takes 2.1 times as long in geometric mean over 9 problems; 1"
+        " -> 16, 66 x 66, 3x3/2: 3.6; 1 -> 32, 84 x 84, 7x7/2: 1.04; of more outputs, 1 -> 72, 217"
+        " x 217, 3x3/2: 0.66",
     ),
     Rule(
         lambda s: s.dense_last and s.inputs == 1 and s.strided and not s.bf16 and not s.transposed,
@@ -83,6 +107,21 @@ DATA = (
         "nxc",
         BRGEMM,
         "56 -> 64, 1300, 9 dilated by 63: 1.5 times as fast as gemm; 64 -> 48, 15967, 25: 3.4",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense
+            and s.volume
+            and (s.thin or s.inputs <= 4)
+            and not s.strided
+            and not s.is_1x1
+            and not s.small
+        ),
+        "any",
+        BRGEMM,
+        "flipped and gemm take 1.5 times as long in geometric mean over 36 problems, 0.87 at least;"
+        " 2 -> 12, 35 x 35 x 35, 5x5x5: 2.4; 1 -> 32, 42 x 42 x 42, 3x3x3: 0.87",
     ),
     # Few channels on both sides.
     Rule(
@@ -145,10 +184,17 @@ DATA = (
         "4 -> 80, 8 x 8 x 8, 3x3x3: 3.5 times as fast as gemm in the caller's layout",
     ),
     Rule(
-        lambda s: s.thin and s.dense_first and not s.strided and s.positions > 1,
+        lambda s: (
+            s.thin
+            and s.dense_first
+            and not s.strided
+            and s.positions > 1
+            and not (s.volume and s.inputs == 1 and s.outputs >= 9)
+        ),
         "nxc",
         JIT,
-        "4 -> 8, 17 x 17 x 17, 5x5x5: 2; 2 -> 3, 232 x 399, 5x5: 6; 4 -> 2, 96 x 96, 11x11: 7.5",
+        "4 -> 8, 17 x 17 x 17, 5x5x5: 2; 2 -> 3, 232 x 399, 5x5: 6; 4 -> 2, 96 x 96, 11x11: 7.5;"
+        " 1 -> 9, 40 x 40 x 40, 3x3x3: 0.53; 1 -> 16, 8 x 8 x 8, 5x5x5: 0.42",
     ),
     Rule(
         lambda s: s.thin and s.dense_last and not s.strided and s.positions > 1,
@@ -156,58 +202,6 @@ DATA = (
         JIT,
         "4 -> 8, 14 x 14 x 14, 1x3x3: 3.7; 1 -> 4, 80 x 80, 9x9: 4.8; 4 -> 1, 568 x 428, 11x11:"
         " 8.1",
-    ),
-    # Depthwise: not all kernels have an implementation of their own in this direction.
-    Rule(
-        lambda s: s.depthwise and s.line and s.bf16 and s.channels_last and not s.strided,
-        "given",
-        BRDGMM,
-        "depthwise 176, 580, 25: 1.7; 64, 13821, 9: 1.5; 64, 24240, 3: 2.9; 128, 307, 15: 1.3",
-        formulation="flipped",
-    ),
-    Rule(
-        lambda s: (
-            s.depthwise
-            and s.line
-            and s.bf16
-            and not s.channels_last
-            and not s.strided
-            and s.inputs % 16 != 0
-            and s.inputs < 64
-        ),
-        "nxc",
-        BRDGMM,
-        "depthwise 8, 2100, 5: 1.8; 10, 13495, 15: 2.2; 24, 18638, 7: 1.2, where blocks of 16"
-        " channels are not full",
-        formulation="flipped",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.channels_last,
-        "given",
-        DEPTHWISE,
-        "32, 14 x 14, 5x5: 1.3; 96, 14 x 14, 4x4: 1.6; 112, 46 x 81, 7x7/2: 1.8",
-    ),
-    Rule(
-        lambda s: s.depthwise,
-        "any",
-        DEPTHWISE,
-        "32, 35 x 35, 7x7: 1.4; bf16 18, 28 x 28, 5x5: 7; 512, 14 x 14, 3x3/2: 36; 64, 112 x"
-        " 112: 10",
-    ),
-    Rule(
-        lambda s: s.depthwise,
-        "any",
-        DEPTHWISE,
-        "depthwise 20, 19 x 19, 7x7: 6.7; depthwise 160, 32 x 35, 3x3: 7.1; depthwise 32, 8 x 8,"
-        " 6x6: 12",
-        formulation="flipped",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.bf16,
-        "any",
-        ANY_NAME,
-        "depthwise 68, 1952, 15: 1.9; depthwise 16, 900, 3: 3.1; depthwise 32, 38700, 3: 3.9",
-        formulation="flipped",
     ),
     Rule(
         lambda s: (
@@ -296,13 +290,13 @@ DATA = (
         "256 -> 512, 56 x 56 with stride 2: 1.07; 1024 -> 2048, 14 x 14: 1.2",
     ),
     Rule(
-        lambda s: s.dense_last and s.is_1x1 and s.pixels >= 10_000,
+        lambda s: s.dense_last and s.is_1x1 and s.pixels >= 10_000 and not s.bf16,
         "given",
         GEMM,
         "32 -> 64, 112 x 112: 4.4, the first in this layout 3.6",
     ),
     Rule(
-        lambda s: s.dense_last and s.is_1x1 and s.pixels < 100 and s.channels >= 128,
+        lambda s: s.dense_last and s.is_1x1 and s.pixels < 100 and s.channels >= 128 and not s.bf16,
         "any",
         JIT_1X1,
         "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9",

@@ -15,7 +15,7 @@ held in 130 products of the survey. Two say themselves what they were judged on.
 
 from __future__ import annotations
 
-from .rule import GEMM, MATMUL, Rule
+from .rule import AMX_MATMUL, BRGEMM_WEIGHTS, GEMM, MATMUL, Rule
 
 __all__ = ["PRODUCTS"]
 
@@ -29,6 +29,36 @@ PRODUCTS = (
         "0.85, 1.17 of 105; 0.80, 1.33 of 178",
         formulation="matmul",
         weights="given",
+    ),
+    Rule(
+        lambda s: s.is_product and s.dense_last and s.data and s.bf16 and s.all_pixels < 1000,
+        "given",
+        AMX_MATMUL,
+        "0.56, 1.02 of 8: 43 -> 384, 5 x 6, minibatch 8: 0.47; 176 -> 312, 7 x 7, minibatch 16:"
+        " 0.14; of more pixels, 320 -> 64, 6 x 6, minibatch 32: 1.1",
+        formulation="matmul",
+        weights="given",
+    ),
+    Rule(
+        lambda s: s.is_product and s.dense_first and s.data and not s.bf16 and s.small,
+        "given",
+        MATMUL,
+        "0.70, 1.35 of 13: 11 -> 4, 6 x 10: 0.59; 34 -> 14, 11 x 20: 1.35",
+        formulation="matmul",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            s.is_product
+            and s.dense_first
+            and s.forward
+            and not s.bf16
+            and s.pixels < 100
+            and s.channels <= 64
+        ),
+        "any",
+        GEMM,
+        "0.54, 0.76 of 5: 840 -> 16, 8 x 8: 0.39; 60 -> 672, 7 x 3: 0.76",
     ),
     # With few pixels, blocks of channels gain more than their reorders take.
     Rule(
@@ -104,6 +134,36 @@ PRODUCTS = (
         MATMUL,
         "0.50, 1.38 of 75 of any number of channels; 48 -> 360, 8 x 8: 0.27; 256 -> 1024, 14 x 14:"
         " 1.2 times as long as gemm",
+        formulation="matmul",
+    ),
+    Rule(
+        lambda s: (
+            s.is_product
+            and s.dense_last
+            and s.weights
+            and s.bf16
+            and not s.small
+            and s.channels < 16
+            and max(s.inputs, s.outputs) <= 80
+        ),
+        "any",
+        BRGEMM_WEIGHTS,
+        "0.53, 0.78 of 7: 2 -> 20, 24 x 17 x 43: 0.36; 9 -> 11, 44 x 44: 0.37; 80 -> 9, 16 x 16 x"
+        " 16: 0.78; of more channels, 896 -> 14, 91 x 91: 2.0",
+    ),
+    Rule(
+        lambda s: (
+            s.is_product
+            and s.dense_first
+            and s.weights
+            and s.bf16
+            and s.inputs <= 4
+            and s.pixels >= 2700
+        ),
+        "given",
+        GEMM,
+        "0.49, 0.65 of 8: 4 -> 96, 14 x 14 x 14: 0.37; 4 -> 56, 48 x 26 x 37: 0.65; of fewer"
+        " pixels, 1 -> 40, 19 x 19: 3.3",
         formulation="matmul",
     ),
     Rule(

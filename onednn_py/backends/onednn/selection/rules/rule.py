@@ -19,6 +19,7 @@ __all__ = [
     "BRGEMM_1X1",
     "BRGEMM_STRIDED",
     "BRGEMM_WEIGHTS",
+    "DECONVOLUTION",
     "DEPTHWISE",
     "GEMM",
     "JIT",
@@ -35,6 +36,7 @@ GEMM = re.compile(r"(^|:|\+)gemm")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
 JIT = re.compile(r"(^|\+)jit(_bf16)?:")
 DEPTHWISE = re.compile(r"jit_dw")
+DECONVOLUTION = re.compile(r"jit_deconvolution")
 BRDGMM = re.compile(r"brdgmm_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")
 BRGEMM_1X1 = re.compile(r"brgconv_1x1")
@@ -69,6 +71,8 @@ class Rule:
         As in `Choice`.
     splits : bool
         Whether an implementation over the workspace limit is taken in chunks, in float32 too.
+    threads : int or None
+        As in `Choice`; None for as many as a problem of its size gets.
     """
 
     applies: Callable[[Shape], bool]
@@ -79,6 +83,7 @@ class Rule:
     compute_dtype: str = ""
     weights: str = "any"
     splits: bool = False
+    threads: int | None = None
 
 
 class Shape:
@@ -90,7 +95,9 @@ class Shape:
     are ``in_patches``. What products of matrices compute ``is_product``; ``all_pixels`` are those
     of the whole minibatch. Of a group, ``group_channels`` is the smaller number of channels and
     ``group_products`` the product of both. ``dst_size`` is that of the caller's dst, whichever role
-    it has. A call that has one thread ``is_single``.
+    it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole minibatch. A
+    call that has one thread ``is_single``. A ``large_depthwise`` problem whose executions, one an
+    image, are too short for two threads has ``short_steps``.
     """
 
     def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
@@ -122,6 +129,9 @@ class Shape:
         self.has_bias = problem.bias is not None
         self.has_bias_gradient = problem.has_bias_gradient
         self.dst_size = problem.dst.size
+        self.flops = problem.flops
+        self.weights_size = problem.weights.size
+        self.dilated = any(dilation > 1 for dilation in problem.dilations)
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
         # Enough work for an execution an image, and for its conversion where there is one.
         is_converted = compute_dtype != problem.dtype
@@ -134,6 +144,8 @@ class Shape:
             )
             and not (is_converted and self.channels * self.pixels < 20_000)
         )
+        most = 4e5 * problem.src.shape[0] if compute_dtype == "bf16" else 8e6
+        self.short_steps = self.large_depthwise and problem.flops < most
         self.channels_last = _is_channels_last(problem)
         self.dense = groups == 1
         self.dense_last = self.dense and self.channels_last

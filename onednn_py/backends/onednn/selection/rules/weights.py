@@ -2,56 +2,12 @@
 
 from __future__ import annotations
 
-from .rule import ANY_NAME, BRGEMM_WEIGHTS, DEPTHWISE, GEMM, JIT, JIT_1X1, JIT_AVX2, JIT_BF16, Rule
+from .rule import ANY_NAME, BRGEMM_WEIGHTS, GEMM, JIT, JIT_1X1, JIT_AVX2, JIT_BF16, Rule
 
 __all__ = ["WEIGHTS"]
 
-LARGE_DEPTHWISE = (
-    "the rules below take, depthwise 480, 14 x 14, 5x5: 20 times as long; 96, 56 x 56, 7x7: 4.8;"
-    " 768, 7 x 7, 7x7: 19; 242 problems drawn after the rule: 3.4 in geometric mean, 0.50 at worst:"
-    " 44, 16 x 16, 13x1/2, minibatch 16; of fewer channels, 7, 95, 4, minibatch 16: 0.2"
-)
 
 WEIGHTS = (
-    Rule(
-        lambda s: (
-            not s.dense and not s.depthwise and not s.channels_last and s.is_1x1 and not s.strided
-        ),
-        "any",
-        GEMM,
-        "2 groups of 4 -> 4, 21 x 21, 1x1: 5.5; bf16 64 groups of 8 -> 16, 48 x 50: 3.8",
-    ),
-    Rule(
-        lambda s: (
-            s.transposed
-            and s.dense_last
-            and not s.bf16
-            and not s.is_1x1
-            and not s.has_bias_gradient
-            and s.channels <= 64
-        ),
-        "given",
-        JIT,
-        "transposed 20 -> 19, 24 x 24, 2x2/2: 4.5; 96 -> 9, 5 x 5, 4x4/2: 2.4; 464 -> 25, 72, 2/2:"
-        " 2.0; 18 problems: 1.42 in geometric mean, 1.01 at worst; with a bias gradient 0.4 and"
-        " 0.8; 1024 -> 512, 28 x 28, 2x2/2: 0.5",
-        formulation="as_convolution",
-    ),
-    # The deconvolution sums the bias gradient with plain loops.
-    Rule(
-        lambda s: (
-            s.transposed
-            and s.dense_last
-            and s.bf16
-            and s.has_bias_gradient
-            and s.dst_size >= 100_000
-        ),
-        "any",
-        BRGEMM_WEIGHTS,
-        "transposed 448 -> 32, 8 x 14 x 10, 1x1x1/2, with bias: 8.2; 96 -> 64, 28 x 28, 2x2/2, with"
-        " bias: 3.9; 80 -> 12, 8 x 8, 3x3/2, with bias: 0.9",
-        formulation="as_convolution",
-    ),
     # Of so few pixels, blocks of channels do not pay for their reorders. The scratchpad holds
     # several copies of the weights.
     Rule(
@@ -68,121 +24,17 @@ WEIGHTS = (
         " 1.3; 22 problems: 1.27 in geometric mean, 0.99 at worst; 512 -> 2048, 7 x 7: 0.93",
     ),
     Rule(
-        lambda s: s.bf16 and s.transposed and s.dense_first and s.is_1x1 and s.strided,
-        "any",
-        GEMM,
-        "transposed 56 -> 16, 48 x 48 x 48, 1x1x1/2: 6.3",
-        formulation="strided_1x1",
-    ),
-    Rule(
-        lambda s: s.bf16 and s.thin_groups and not s.depthwise and not s.channels_last,
-        "any",
-        JIT,
-        "64 groups of 4 -> 8, 49 x 49, 3x3: 5.5 times as fast as brgconv_bwd_w",
-    ),
-    Rule(
         lambda s: not s.bf16 and s.dense_last and s.is_1x1 and s.strided and s.channels <= 16,
         "given",
         JIT,
         "28 -> 8, 77 x 77, 1x1/2: 8.7",
     ),
-    # Depthwise kernels larger than 3x3 have no weights gradient of their own.
     Rule(
-        lambda s: (
-            s.depthwise and s.line and not s.channels_last and s.channels > 88 and s.pixels >= 900
-        ),
-        "any",
-        DEPTHWISE,
-        "depthwise 144, 14874, 2: 2.5 times as fast as the kernel of weights gradients; 336, 4290,"
-        " 2: 1.4; 94, 12662, 2: 1.25; 76, 14363, 2: 1.06; 69, 5060, 3: 0.9",
-        formulation="dst_as_weights",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.line and not s.channels_last,
-        "nxc",
-        DEPTHWISE,
-        "depthwise 13, 4734, 3: 2.8; 8, 17800, 2: 5.0; bf16 8, 1500, 3: 2.5; 96, 208, 3: 1.0;"
-        " larger kernels have no such implementation",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.channels_last,
-        "given",
-        DEPTHWISE,
-        "3x3: oneDNN's own choice; 64, 56 x 56: 3.1 of what blocks of channels take",
-    ),
-    Rule(
-        lambda s: s.depthwise and not s.channels_last,
-        "any",
-        DEPTHWISE,
-        "3x3: oneDNN's own choice; larger kernels have no such implementation",
-    ),
-    Rule(
-        lambda s: s.large_depthwise and (s.channels_last or s.channels <= 32),
-        "nxc",
-        DEPTHWISE,
-        LARGE_DEPTHWISE,
-        formulation="dst_as_weights",
-    ),
-    Rule(
-        lambda s: s.large_depthwise,
-        "any",
-        DEPTHWISE,
-        LARGE_DEPTHWISE,
-        formulation="dst_as_weights",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.bf16 and not s.line,
-        "nxc",
-        JIT,
-        "depthwise 192, 105 x 105, 7x7: 1.6",
-        compute_dtype="f32",
-    ),
-    # Its weights are blocks of 16 x 16 channels, most of them zeros, which take much memory.
-    Rule(
-        lambda s: (
-            s.depthwise
-            and not s.line
-            and (s.channels_last or s.positions > 25 or (s.positions > 16 and s.pixels < 10_000))
-        ),
-        "nxc",
-        JIT,
-        "gemm takes, depthwise 240, 28 x 28, 5x5: 2.8 times as long; 64, 12 x 13, 6x6: 1.6; 94, 45"
-        " x 76, 7x7/2: 2.6; in chunks along the channels, 96, 56 x 56, 7x7: 3.2; 672, 14 x 14, 5x5:"
-        " 2.0; 155 problems in chunks: 2.1 in geometric mean, channels last 1.5 to 7.7",
-        splits=True,
-    ),
-    Rule(
-        lambda s: s.depthwise and not s.line,
-        "nxc",
-        JIT,
-        "within the limit, gemm takes longer; in chunks, 512, 56 x 56, 4x4: 0.8; 320, 112 x 112,"
-        " 5x5: 0.6",
-    ),
-    # Along a line, where some have only a matrix product.
-    Rule(
-        lambda s: s.depthwise and s.bf16 and s.positions <= 8 and s.channels_last,
-        "given",
-        JIT,
-        "depthwise 64, 1299, 3: 1.9",
-        compute_dtype="f32",
-    ),
-    Rule(
-        lambda s: s.depthwise and s.bf16,
+        lambda s: s.bf16 and s.dense_first and s.inputs == 1 and s.outputs >= 56 and not s.line,
         "any",
         GEMM,
-        "depthwise 112, 25900, 25: 4.7 times as fast as in the caller's layout",
-    ),
-    Rule(
-        lambda s: s.thin_groups and not s.channels_last and not s.bf16,
-        "any",
-        JIT,
-        "32 groups of 8 -> 8, 56 x 56, 3x3/2: 3.3; 4 groups of 8 -> 8, 32 x 32, 3x3: 3.4",
-    ),
-    Rule(
-        lambda s: s.thin_groups and not s.channels_last and not s.bf16,
-        "nxc",
-        JIT,
-        "16 groups of 4, 42 x 42, 5x5: 3.6, where only gemm takes other layouts",
+        "1 -> 64, 264 x 264, 3x3/2: 3.8; 1 -> 64, 24 x 24 x 24, 1x3x3: 1.4; of fewer outputs, 1 ->"
+        " 40, 28 x 28 x 28, 3x3x3: 0.46",
     ),
     Rule(
         lambda s: (
@@ -199,7 +51,14 @@ WEIGHTS = (
         " 2.5",
     ),
     Rule(
-        lambda s: s.thin and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
+        lambda s: (
+            s.thin
+            and s.inputs in (1, 4)
+            and s.outputs <= 8
+            and s.dense_first
+            and not s.is_1x1
+            and not s.strided
+        ),
         "nxc",
         JIT_AVX2,
         "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2",
@@ -211,30 +70,32 @@ WEIGHTS = (
         "where that one must not run: 1 -> 2, 584 x 584, 5x5: 1.8; 1 -> 3, 441 x 441, 5x5: 1.6",
     ),
     Rule(
-        lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided,
+        lambda s: (
+            s.dense_first
+            and not s.bf16
+            and not s.transposed
+            and not s.small
+            and s.inputs == 4
+            and not s.is_1x1
+            and not s.in_patches
+        ),
+        "nxc",
+        JIT,
+        "4 -> 32, 176 x 176, 7x7/2: 3.1; 4 -> 80, 71 x 71, 3x3/2: 2.0; 4 -> 24, 80 x 80, 5x5: 3.1;"
+        " 4 -> 48, 56 x 56, 3x3: 2.3; 4 -> 120, 16 x 16 x 16, 3x3x3/2: 0.87",
+    ),
+    Rule(
+        lambda s: s.thin and s.outputs <= 8 and s.dense_last and not s.is_1x1 and not s.strided,
         "given",
         JIT_AVX2,
-        "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4",
+        "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4; of more"
+        " outputs, 1 -> 16, 91 x 91, 5x5: 0.6; 2 -> 12, 80 x 80, 3x3: 0.64",
     ),
     Rule(
         lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided and not s.bf16,
         "given",
         JIT,
         "where that one must not run: 1, 264 x 264, 11x11: 2.7",
-    ),
-    Rule(
-        lambda s: (
-            s.thin_groups
-            and s.channels_last
-            and not s.depthwise
-            and not s.bf16
-            and s.group_channels <= 4
-            and not s.is_single
-            and not s.small
-        ),
-        "given",
-        JIT_AVX2,
-        "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8",
     ),
     Rule(
         lambda s: (
@@ -269,14 +130,6 @@ WEIGHTS = (
         "nxc",
         JIT,
         "40 -> 32, 22 x 24, 1x7: 1.2; 45 -> 24, 35 x 35, 3x3: 1.3; 6 -> 48, 178 x 105, 7x7/2: 1.3",
-    ),
-    Rule(
-        lambda s: s.bf16 and s.transposed and s.dense_first and not s.is_1x1 and not s.small,
-        "any",
-        BRGEMM_WEIGHTS,
-        "transposed 32 -> 160, 102 x 96, 2x2/2: 1; transposed 8 -> 128, 14 x 14 x 14, 4x4x4/2:"
-        " 1; transposed 12 -> 16, 28 x 28 x 28, 3x3x3/2: 3.9",
-        formulation="as_convolution",
     ),
     Rule(
         lambda s: s.dense_last and s.is_1x1 and not s.bf16 and s.channels <= 32,
