@@ -145,11 +145,13 @@ PRODUCTS = (
             and not s.small
             and s.channels < 16
             and max(s.inputs, s.outputs) <= 80
+            and s.pixels < 20_000
         ),
         "any",
         BRGEMM_WEIGHTS,
         "0.53, 0.78 of 7: 2 -> 20, 24 x 17 x 43: 0.36; 9 -> 11, 44 x 44: 0.37; 80 -> 9, 16 x 16 x"
-        " 16: 0.78; of more channels, 896 -> 14, 91 x 91: 2.0",
+        " 16: 0.78; of more channels, 896 -> 14, 91 x 91: 2.0; of more pixels, 64 -> 2, 388 x 388:"
+        " 1.6",
     ),
     Rule(
         lambda s: (

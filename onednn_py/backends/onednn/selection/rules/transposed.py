@@ -32,11 +32,11 @@ TRANSPOSED = (
         formulation="as_convolution",
     ),
     Rule(
-        lambda s: s.data and s.bf16 and s.dense_first and s.in_patches,
+        lambda s: s.data and s.bf16 and s.dense_first and s.in_patches and s.channels <= 48,
         "any",
         DECONVOLUTION,
         "transposed 124 -> 40, 1699, 2/2: 3.2; 29 -> 16, 17 x 10, 2x2/2: 1.4; 32 -> 96, 640, 2/2:"
-        " 1.0; 3x3/2 and 4x4/2 0.5 to 2.5",
+        " 1.0; 3x3/2 and 4x4/2 0.5 to 2.5; of more channels, 128 -> 64, 196 x 196, 2x2/2: 0.55",
     ),
     Rule(
         lambda s: (
@@ -53,11 +53,12 @@ TRANSPOSED = (
         " -> 64, 42 x 60: 0.5",
     ),
     Rule(
-        lambda s: s.data and not s.bf16 and s.dense_last and s.strided and s.channels <= 128,
+        lambda s: s.data and not s.bf16 and s.dense_last and s.strided and s.channels <= 40,
         "given",
         JIT,
         "transposed 20 -> 2, 5 x 5, 2x2/2: 5.2; 48 -> 30, 21 x 21, 4x4/2: 1.8; 32 -> 144, 4 x 7 x"
-        " 3, 1x1x1/2: 0.8; 23 problems: 1.4 in geometric mean",
+        " 3, 1x1x1/2: 0.8; 23 problems: 1.4 in geometric mean; of more channels, 128 -> 64, 196 x"
+        " 196, 2x2/2: 0.55",
         formulation="as_convolution",
     ),
     Rule(
@@ -81,17 +82,17 @@ TRANSPOSED = (
             and not s.bf16
             and s.dense_first
             and s.strided
-            and s.channels <= 128
+            and s.channels <= 80
             and s.outputs % 16 == 0
         ),
         "any",
         JIT,
         "transposed 16 -> 96, 24 x 24, 2x2/2: 3.2; 64 -> 192, 21 x 21, 3x3/2: 1.5; 112 -> 224, 31,"
-        " 3/2: 1.0",
+        " 3/2: 1.0; of more channels, 256 -> 128, 16 x 16, 4x4/2: 0.85",
         formulation="as_convolution",
     ),
     Rule(
-        lambda s: s.data and not s.bf16 and s.dense_first and s.strided and s.channels <= 128,
+        lambda s: s.data and not s.bf16 and s.dense_first and s.strided and s.channels <= 80,
         "nxc",
         JIT,
         "transposed 25 -> 16, 7 x 7 x 7, 3x3x3/2: 2.2; 24 -> 16, 49 x 49, 4x4/2: 1.2; 88 -> 30,"
@@ -230,13 +231,14 @@ TRANSPOSED = (
             and s.dense_first
             and s.strided
             and not s.is_1x1
+            and s.inputs > 3
             and s.inputs % 16 != 0
             and s.outputs >= 64
         ),
         "any",
         GEMM,
-        "transposed 160 -> 4, 1654, 4/2: 3.1; 257 -> 24, 16 x 16 x 16, 2x2x2/2: 2.1; 344 -> 2, 4 x"
-        " 4, 3x3/2: 1.0; 20 problems: 1.5 in geometric mean",
+        "transposed 160 -> 4, 1654, 4/2: 3.1; 257 -> 24, 16 x 16 x 16, 2x2x2/2: 2.1; 368 -> 4, 5"
+        " x 5 x 5, 3x3x3/2: 1.0; 17 problems: 1.5 in geometric mean; 128 -> 3, 32 x 32, 4x4/2: 0.6",
         formulation="as_convolution",
     ),
     Rule(
