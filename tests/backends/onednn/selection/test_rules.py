@@ -56,6 +56,7 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb2ic3ih322oc32kh4sh4", "BWD_D", "bf16", "NXC", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic6ih147oc25kh4sh4", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb32ic1ih66oc16kh3sh2ph1", "BWD_D", "f32", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic1ih229oc16kh11ph5", "BWD_D", "f32", "NXC", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic4ih176oc32kh7sh2ph3", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx512_core")),
         ("mb1ic1ih264oc64kh3sh2ph1", "BWD_W", "bf16", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb8ic2ih14oc11kh3ph1", "BWD_W", "bf16", "NCX", ("nxc", "direct", "jit_bf16:any")),
@@ -141,6 +142,15 @@ def test_transposed_as_convolution(
     assert rule.family.search(name)
 
 
+@pytest.mark.parametrize(
+    "text", ["mb1ic4ih105oc1kh11ph5", "mb6ic4id14oc12kd3pd1", "mb4ic8iw2108oc10kw7pw384dw127"]
+)
+def test_bfloat16_weights_by_the_first_implementation(text: str) -> None:
+    """It takes a sixth to a half of the time of what float32 needs rules for."""
+    shape = Shape(problem_of(text, "BWD_W", "bf16", "NCX"), "bf16")
+    assert not list(rules_of(shape))
+
+
 def test_bfloat16_upsampling_by_patches() -> None:
     problem = problem_of("mb1ic124iw1699oc40ow3398kw2sw2", "FWD_D", "bf16", "NCX", transposed=True)
     rule = first_rule(problem)
@@ -199,6 +209,7 @@ def test_depthwise_weights_do_not_rely_on_avx2() -> None:
         ("mb16ic176ih7oc312kh1", "BWD_D", "bf16", "NXC", "brg:avx512_core_amx"),
         ("mb8ic11ih6iw10oc4oh6ow10kh1kw1", "BWD_D", "f32", "NCX", "brg:avx512_core"),
         ("mb1ic4id14oc96kd1", "BWD_W", "bf16", "NCX", "gemm:jit:bf16"),
+        ("mb1ic2id24oc8kd1", "BWD_W", "f32", "NCX", "brg:avx512_core"),
     ],
 )
 def test_products(text: str, direction: str, dtype: str, data_format: str, name: str) -> None:

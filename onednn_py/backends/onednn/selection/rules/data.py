@@ -46,7 +46,6 @@ DATA = (
     Rule(
         lambda s: (
             s.dense_first
-            and not s.bf16
             and s.in_patches
             and 4 < s.inputs <= 8
             and s.positions >= 16
@@ -54,13 +53,14 @@ DATA = (
         ),
         "any",
         GEMM,
-        "6 -> 64, 208 x 208, 4x4/4: 2.1; 6 -> 25, 147 x 147: 2.6; 6 -> 51, 119 x 119: 2.9",
+        "6 -> 64, 208 x 208, 4x4/4: 2.1; 6 -> 25, 147 x 147: 2.6; bf16 6 -> 80, 120 x 120: 4.5",
     ),
     Rule(
         lambda s: (
             s.dense_last
             and s.inputs == 1
-            and s.strided
+            and not s.is_1x1
+            and (s.strided or s.outputs >= 9)
             and not s.bf16
             and not s.transposed
             and not s.line
@@ -70,7 +70,8 @@ DATA = (
         GEMM,
         "in the caller's layout gemm takes 2.1 times as long in geometric mean over 9 problems; 1"
         " -> 16, 66 x 66, 3x3/2: 3.6; 1 -> 32, 84 x 84, 7x7/2: 1.04; of more outputs, 1 -> 72, 217"
-        " x 217, 3x3/2: 0.66",
+        " x 217, 3x3/2: 0.66; without strides, 1 -> 32, 84 x 42, 5x5: 1.4; 1 -> 16, 229 x 229,"
+        " 11x11: 1.3",
     ),
     Rule(
         lambda s: s.dense_last and s.inputs == 1 and s.strided and not s.bf16 and not s.transposed,

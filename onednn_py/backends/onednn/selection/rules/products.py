@@ -71,6 +71,21 @@ PRODUCTS = (
         formulation="matmul",
         weights="given",
     ),
+    Rule(
+        lambda s: (
+            s.is_product
+            and s.dense_first
+            and s.weights
+            and not s.bf16
+            and s.inputs <= 11
+            and s.pixels >= 700
+        ),
+        "given",
+        MATMUL,
+        "0.56, 1.0 of 9: 2 -> 8, 24 x 24 x 24: 0.06; 4 -> 84, 21 x 21 x 21: 0.73; of fewer pixels,"
+        " 2 -> 37, 17 x 17, minibatch 8: 2.1",
+        formulation="matmul",
+    ),
     # The others read a matrix for each image twice, where it does not stay in the caches.
     Rule(
         lambda s: (

@@ -53,6 +53,7 @@ WEIGHTS = (
     Rule(
         lambda s: (
             s.thin
+            and not s.bf16
             and s.inputs in (1, 4)
             and s.outputs <= 8
             and s.dense_first
@@ -64,7 +65,7 @@ WEIGHTS = (
         "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2",
     ),
     Rule(
-        lambda s: s.thin and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
+        lambda s: s.thin and not s.bf16 and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
         "nxc",
         JIT,
         "where that one must not run: 1 -> 2, 584 x 584, 5x5: 1.8; 1 -> 3, 441 x 441, 5x5: 1.6",
@@ -112,10 +113,16 @@ WEIGHTS = (
         " -> 32, 328 x 573: 1.2",
     ),
     Rule(
-        lambda s: s.bf16 and s.line and s.dense_first and s.inputs <= 8,
+        lambda s: (
+            s.bf16
+            and s.line
+            and s.dense_first
+            and s.inputs <= 8
+            and (s.strided or s.outputs > 16 or s.positions < 7)
+        ),
         "any",
         GEMM,
-        "1 -> 64, 5872, 3/2: 3.5",
+        "1 -> 64, 5872, 3/2: 3.5; 8 -> 10, 21089, 7 dilated by 128: 0.28",
     ),
     Rule(
         lambda s: (
