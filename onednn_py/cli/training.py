@@ -138,7 +138,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--plot", type=picture, metavar="FILE", help="draw the ratios to a .png or .svg file"
     )
-    parser.add_argument("--json", metavar="FILE", help="write all times as JSON; - for stdout")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write all times as JSON, to a file after each network; - for stdout",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -175,6 +179,8 @@ def run(arguments: argparse.Namespace) -> int:
             screen.say(step_line(results[-1]))
             if arguments.calls:
                 screen.say(*call_lines(results[-1]))
+            if arguments.json != "-":  # a process that is killed has written what it measured
+                write_json(arguments.json, {**content, **to_json(results)})
     screen.say(*summary_lines(results), *left_lines(results))
     write_json(arguments.json, {**content, **to_json(results)})
     if arguments.plot is not None:

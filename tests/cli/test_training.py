@@ -113,6 +113,26 @@ def test_an_interrupt_keeps_the_results(capsys: pytest.CaptureFixture[str]) -> N
     assert "interrupted, 2 networks were left" in captured.err
 
 
+@pytest.mark.usefixtures("fake")
+def test_each_network_is_written_when_it_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "steps.json"
+    usual = FakeBenchmark.measure
+
+    def measure(self: FakeBenchmark, settings: Settings) -> StepResult:
+        if settings.network == "wavenet":
+            raise SystemExit  # what no handler of an interrupt sees
+        return usual(self, settings)
+
+    monkeypatch.setattr(FakeBenchmark, "measure", measure)
+    with pytest.raises(SystemExit):
+        main([*COMMAND, "--model=resnet50,wavenet", f"--json={path}"])
+    assert [one["settings"]["network"] for one in json.loads(path.read_text())["networks"]] == [
+        "resnet50"
+    ]
+
+
 def test_missing_pytorch_is_an_error_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
