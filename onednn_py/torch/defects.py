@@ -16,6 +16,9 @@ __all__ = ["is_defective"]
 # Input channels of a group that oneDNN's strided 1x1 kernels take at once.
 _CHANNEL_BLOCK = 16
 
+# Channels in a row of an AMX tile.
+_TILE_CHANNELS = 32
+
 # Columns of padding, and of dst, up to which strided weights gradients are right.
 _WIDEST_SOUND_PAD = 14
 _COLUMNS_OF_A_PASS = 28
@@ -53,11 +56,40 @@ def _wide_pads_of_strided_weights(call: Call) -> bool:
     return not call.forward and is_wide and columns > _COLUMNS_OF_A_PASS
 
 
+def _bfloat16_folded_columns(call: Call) -> bool:
+    # Channels of other columns' weights: src (2, 16, 12, 40), weights (16, 16, 4, 4), stride 4.
+    # The second axis of weights is that of the channels that are summed, in both.
+    stride, channels = call.geometry.stride[-1], call.weights_shape[1]
+    return (
+        call.dtype is torch.bfloat16
+        and call.forward != call.geometry.transposed
+        and stride > 1
+        and call.geometry.padding[-1] == 0
+        and channels % _TILE_CHANNELS != 0
+        and channels * stride % _TILE_CHANNELS == 0
+    )
+
+
+def _bfloat16_planes_behind_all_windows(call: Call) -> bool:
+    # Memory's former content in the last planes: src (1, 4, 6, 8, 20), weights (4, 16, 2, 2, 2),
+    # transposed with stride 2 and output padding 1.
+    if call.dtype is not torch.bfloat16 or len(call.src_shape) != 5:
+        return False
+    geometry = call.geometry
+    if geometry.transposed:
+        return call.forward and geometry.output_padding[0] > 0
+    extent = geometry.dilation[0] * (call.weights_shape[2] - 1) + 1
+    covered = (call.dst_shape[2] - 1) * geometry.stride[0] + extent
+    return not call.forward and covered < call.src_shape[2] + geometry.padding[0]
+
+
 _RULES = (
     _dilated_float16,
     _strided_1x1_weights,
     _bfloat16_on_one_column,
     _wide_pads_of_strided_weights,
+    _bfloat16_folded_columns,
+    _bfloat16_planes_behind_all_windows,
 )
 
 

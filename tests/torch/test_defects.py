@@ -27,12 +27,20 @@ WIDE: Call = (
     (16, 16, 1, 3),
     {"stride": (1, 2), "padding": (0, 16), "dilation": (1, 16)},
 )
+FOLDED: Call = (2, 16, 12, 40), (16, 16, 4, 4), {"stride": 4}
+BEHIND: Call = (
+    (1, 4, 6, 8, 20),
+    (4, 16, 2, 2, 2),
+    {"stride": 2, "output_padding": 1, "transposed": True},
+)
 
 FAILING = {
     "dilated float16": (DILATED, "float16", (True, True)),
     "bfloat16 on one column": (COLUMN, "bfloat16", (True, False)),
     "strided 1x1 weights": (POINTS, "float32", (False, True)),
     "wide pads": (WIDE, "float32", (False, True)),
+    "bfloat16 and strides folded into channels": (FOLDED, "bfloat16", (True, False)),
+    "bfloat16 planes behind all windows": (BEHIND, "bfloat16", (True, False)),
 }
 
 
@@ -41,9 +49,15 @@ def runs(call: Call, dtype: str, directions: tuple[bool, bool]) -> list[tuple[An
     src_shape, weights_shape, given = call
     attributes = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, **given}
     transposed = attributes.pop("transposed", False)
+    rank = len(src_shape) - 2
+    functions = {
+        (2, False): torch.conv2d,
+        (2, True): torch.conv_transpose2d,
+        (3, True): torch.conv_transpose3d,
+    }
 
     def both(src: torch.Tensor, weights: torch.Tensor) -> list[Any]:
-        function = torch.conv_transpose2d if transposed else torch.conv2d
+        function = functions[rank, transposed]
         weights = weights.detach().requires_grad_()
 
         def forward() -> torch.Tensor:
@@ -51,18 +65,19 @@ def runs(call: Call, dtype: str, directions: tuple[bool, bool]) -> list[tuple[An
 
         def backward() -> torch.Tensor:
             lists = [
-                [value] * 2 if isinstance(value, int) else list(value)
+                [value] * rank if isinstance(value, int) else list(value)
                 for value in (attributes[name] for name in ("stride", "padding", "dilation"))
             ]
             dst = function(src.double(), weights.double(), **attributes).shape
             return torch.ops.aten.convolution_backward(
                 integers(*dst, seed=2).to(src), src, weights.detach(), None,
-                *lists, transposed, [0, 0], attributes["groups"], [False, True, False],
+                *lists, transposed, [0] * rank, attributes["groups"], [False, True, False],
             )[1]  # fmt: skip
 
         return [run for run, asked in zip((forward, backward), directions, strict=True) if asked]
 
-    src = integers(*src_shape, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    last = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
+    src = integers(*src_shape, dtype=dtype).contiguous(memory_format=last)
     weights = integers(*weights_shape, dtype=dtype, seed=1)
     expected = [run() for run in both(src.double(), weights.double())]
     return list(zip(both(src, weights), expected, strict=True))
@@ -93,6 +108,8 @@ NEAR: dict[str, tuple[Call, str]] = {
     "float32": (DILATED, "float32"),
     "float16 without dilation": ((*DILATED[:2], {"groups": 8}), "float16"),
     "two columns": (((2, 16, 8, 6), *COLUMN[1:]), "bfloat16"),
+    "whole tiles": (((2, 32, 12, 40), (16, 32, 4, 4), {"stride": 4}), "bfloat16"),
+    "padded columns": ((*FOLDED[:2], {"stride": 4, "padding": 1}), "bfloat16"),
 }
 
 

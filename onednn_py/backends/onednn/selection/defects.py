@@ -70,6 +70,9 @@ CHANNEL_BLOCK = 16
 TILE_ROWS = 16
 TILES_BEYOND = 3
 
+# Channels in a row of an AMX tile: 64 bytes of bfloat16.
+TILE_CHANNELS = 32
+
 # Channels that AVX2 loads at once: 4 and 8 of them are loaded with one instruction, which clears
 # the rest of the register.
 AVX2_BLOCK = 8
@@ -164,6 +167,41 @@ def _three_tiles_of_pixels(problem: Problem) -> bool:
         and problem.dtype == "bf16"
         and prod(problem.kernel) == 1
         and pixels == TILES_BEYOND * rows
+    )
+
+
+def _folded_columns(problem: Problem) -> bool:
+    """A forward pass whose strides over columns are folded into channels that fill whole tiles.
+
+    Where images begin with no padding, a row is read as one of fewer columns of as many times the
+    channels as the stride. All of 98 geometries were wrong for which that number is a multiple of
+    a tile's row but the number of channels is not, and whose columns are a multiple of the stride;
+    1,796 others were right.
+    """
+    stride, inputs = problem.strides[-1], problem.weights.shape[2]
+    return (
+        problem.direction is Direction.FORWARD
+        and stride > 1
+        and problem.pads_begin[-1] == 0
+        and inputs % TILE_CHANNELS != 0
+        and inputs * stride % TILE_CHANNELS == 0
+        and inputs * stride > TILE_CHANNELS
+    )
+
+
+def _odd_channels_of_1x1(problem: Problem) -> bool:
+    """A 1x1 kernel that sums over an odd number of channels, of which two are loaded at once."""
+    _, outputs, inputs, *_ = problem.weights.shape
+    summed = inputs if problem.direction is Direction.FORWARD else outputs
+    return problem.direction is not Direction.BACKWARD_WEIGHTS and summed % 2 != 0
+
+
+def _planes_behind_all_windows(problem: Problem) -> bool:
+    """A data gradient of a volume whose last planes no window meets."""
+    return (
+        problem.direction is Direction.BACKWARD_DATA
+        and len(problem.kernel) == 3
+        and problem.pads_end[0] < 0
     )
 
 
@@ -262,6 +300,25 @@ DEFECTS = (
         harm="leaves products of the padded columns out: wrong gradients",
         implementation=re.compile(r"(^|\+)jit:avx512"),
         applies=_wide_pads_of_strided_weights,
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and PyTorch 2.13",
+        harm="takes other channels' weights where strides are folded into channels: wrong results",
+        implementation=re.compile(r"brgconv:avx512_core_amx"),
+        applies=_folded_columns,
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
+        harm="adds the next pixel's first channel to sums over an odd number: wrong results",
+        implementation=re.compile(r"jit_bf16_1x1"),
+        applies=_odd_channels_of_1x1,
+    ),
+    Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and PyTorch 2.13",
+        harm="leaves columns of planes that no window meets unwritten: what memory held before",
+        # "jit:...", "conv:any+jit:..." and "jit_deconvolution:...".
+        implementation=re.compile(r"jit(_deconvolution)?:avx512_core_amx"),
+        applies=_planes_behind_all_windows,
     ),
     Defect(
         reference="uxlfoundation/oneDNN@40603d8, which mends it",

@@ -155,7 +155,7 @@ def is_possible(problem: Problem, choice: Choice) -> bool:
 def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
-    Layouts x implementations x formulations x data types, for gemm also with the bias gradient
+    Layouts x implementations x formulations x data types, for some also with the bias gradient
     apart, for a small problem also on one thread, for a large one also in chunks; no reference
     implementation and none with a known defect.
     """
@@ -191,8 +191,9 @@ def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> l
 def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]:
     """Yield choices like another that differ in implementations or layouts.
 
-    A bias gradient is wanted apart from gemm, and from other implementations where that is known to
-    be faster; where it is, not in them. diff_dst as weights is for depthwise kernels alone.
+    A bias gradient is tried apart from gemm, and from other implementations where that is known to
+    be faster. Where that is known, it is not tried inside of the implementation. diff_dst as weights
+    is for depthwise kernels alone.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:

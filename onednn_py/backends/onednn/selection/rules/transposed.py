@@ -140,20 +140,6 @@ TRANSPOSED = (
         formulation="as_convolution",
     ),
     Rule(
-        lambda s: (
-            s.forward
-            and s.dense_first
-            and s.is_1x1
-            and s.strided
-            and not s.bf16
-            and s.channels <= 32
-        ),
-        "any",
-        GEMM,
-        "transposed 21 -> 256, 576, 1/2: 2.3",
-        formulation="as_convolution",
-    ),
-    Rule(
         lambda s: s.forward and not s.bf16 and s.dense_first and s.strided and s.pixels <= 16,
         "any",
         GEMM,
