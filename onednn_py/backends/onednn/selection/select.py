@@ -192,8 +192,8 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
     """Yield choices like another that differ in implementations or layouts.
 
     A bias gradient is tried apart from gemm, and from other implementations where that is known to
-    be faster. Where that is known, it is not tried inside of the implementation. diff_dst as weights
-    is for depthwise kernels alone.
+    be faster. Where that is known, it is not tried inside of the implementation. diff_dst as
+    weights is for depthwise kernels alone.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
