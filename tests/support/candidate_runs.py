@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.arrays import element_strides
 from onednn_py.problem.call_spec import SubProblem, call_spec
 from onednn_py.problem.problem import Problem
+from onednn_py.system.memory_pool import Block, pool
 from tests.support.cases import CURATED, Case, Tensors, arguments_by_name, case
 from tests.support.reference import assert_exact
 
@@ -101,6 +104,25 @@ def sub_problems(function: Any, *positional: Any, **keywords: Any) -> tuple[SubP
     return call_spec(name, arguments).sub_problems({}, mode)
 
 
+@contextmanager
+def _used_workspaces() -> Iterator[None]:
+    """Have workspaces hold what is not a number in any type, as used memory may."""
+
+    def filling(take: Callable[[int], Block]) -> Callable[[int], Block]:
+        def taken(nbytes: int) -> Block:
+            block = take(nbytes)
+            block.fill(0xFF)
+            return block
+
+        return taken
+
+    with (
+        mock.patch.object(pool, "borrow", filling(pool.borrow)),
+        mock.patch.object(pool, "acquire", filling(pool.acquire)),
+    ):
+        yield
+
+
 class CandidateRun:
     """An operation on dense tensors of a geometry, that any candidate may compute."""
 
@@ -121,8 +143,9 @@ class CandidateRun:
         assert_apart(plan)
         dtype = next(iter(self._inputs.values())).dtype
         outs = [np.full(view.shape, 77, dtype) for view in self._spec.results.values()]
-        for _ in range(2):
-            results = run(self._spec, self._inputs, outs, settings(), plan.execute)
+        with _used_workspaces():
+            for _ in range(2):
+                results = run(self._spec, self._inputs, outs, settings(), plan.execute)
         self._compare(plan, results)
 
     def _compare(self, plan: OneDNNPlan, results: list[np.ndarray]) -> None:

@@ -170,6 +170,10 @@ def _three_tiles_of_pixels(problem: Problem) -> bool:
     )
 
 
+def _rounds_to_bf16(problem: Problem) -> bool:
+    return problem.dtype == "bf16" or problem.fpmath_mode != "strict"
+
+
 def _folded_columns(problem: Problem) -> bool:
     """A forward pass whose strides over columns are folded into channels that fill whole tiles.
 
@@ -181,6 +185,7 @@ def _folded_columns(problem: Problem) -> bool:
     stride, inputs = problem.strides[-1], problem.weights.shape[2]
     return (
         problem.direction is Direction.FORWARD
+        and _rounds_to_bf16(problem)
         and stride > 1
         and problem.pads_begin[-1] == 0
         and inputs % TILE_CHANNELS != 0
@@ -190,16 +195,23 @@ def _folded_columns(problem: Problem) -> bool:
 
 
 def _odd_channels_of_1x1(problem: Problem) -> bool:
-    """A 1x1 kernel that sums over an odd number of channels, of which two are loaded at once."""
-    _, outputs, inputs, *_ = problem.weights.shape
-    summed = inputs if problem.direction is Direction.FORWARD else outputs
-    return problem.direction is not Direction.BACKWARD_WEIGHTS and summed % 2 != 0
+    """A 1x1 kernel that sums over an odd number of channels, the innermost axis, two at a time."""
+    summed = problem.src if problem.direction is Direction.FORWARD else problem.dst
+    channels, stride = summed.shape[1] // problem.groups, summed.strides[1]
+    return (
+        problem.direction is not Direction.BACKWARD_WEIGHTS
+        and _rounds_to_bf16(problem)
+        and prod(problem.kernel) == 1
+        and channels % 2 != 0
+        and (stride == 1 or summed.shape[1] == 1)
+    )
 
 
 def _planes_behind_all_windows(problem: Problem) -> bool:
     """A data gradient of a volume whose last planes no window meets."""
     return (
         problem.direction is Direction.BACKWARD_DATA
+        and _rounds_to_bf16(problem)
         and len(problem.kernel) == 3
         and problem.pads_end[0] < 0
     )

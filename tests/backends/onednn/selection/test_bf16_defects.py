@@ -1,0 +1,82 @@
+"""Defects of bfloat16 kernels: they never run where they are wrong, and what runs is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.selection.defects import forbidden
+from onednn_py.problem.problem import Problem
+from tests.support.candidate_runs import CandidateRun
+from tests.support.cases import Case, case
+from tests.support.requirements import needs_onednn
+
+FOLDED = case((12, 40), 4, 4, inputs=16, outputs=16, minibatch=2)
+ODD = case((30,), 1, inputs=3, outputs=5, minibatch=2)
+BEHIND = case((9, 8, 30), 2, 2, inputs=8, outputs=16, minibatch=2)
+
+
+def problem_of(geometry: Case, operation: str) -> Problem:
+    return CandidateRun(geometry.integers("bf16"), operation, "NXC").problem
+
+
+def test_strides_that_are_folded_into_channels_are_in_the_table() -> None:
+    name = "brgconv:avx512_core_amx"
+    for operation in ("convolution", "conv_transpose_backward_data"):
+        assert "folded" in forbidden(name, problem_of(FOLDED, operation), (3, 2, 0)).harm
+    assert (
+        forbidden("brgconv:avx512_core_bf16", problem_of(FOLDED, "convolution"), (3, 2, 0)) is None
+    )
+    for inputs, stride in ((48, 2), (8, 8), (24, 4)):
+        wrong = replace(FOLDED, inputs=inputs, strides=(stride, stride))
+        assert forbidden(name, problem_of(wrong, "convolution"), (3, 2, 0)) is not None
+    for inputs, stride in ((16, 2), (32, 4), (12, 4), (24, 2), (16, 1)):
+        right = replace(FOLDED, inputs=inputs, strides=(stride, stride))
+        assert forbidden(name, problem_of(right, "convolution"), (3, 2, 0)) is None
+    padded = replace(FOLDED, pads_begin=(1, 1))
+    assert forbidden(name, problem_of(padded, "convolution"), (3, 2, 0)) is None
+
+
+def test_1x1_kernels_over_odd_channels_are_in_the_table() -> None:
+    name = "jit_bf16_1x1:avx512_core_bf16"
+    for operation in ("convolution", "convolution_backward_data", "conv_transpose"):
+        assert "odd" in forbidden(name, problem_of(ODD, operation), (3, 2, 0)).harm
+        even = replace(ODD, inputs=4, outputs=6)
+        assert forbidden(name, problem_of(even, operation), (3, 2, 0)) is None
+    weights = problem_of(ODD, "convolution_backward_weights")
+    assert forbidden(name, weights, (3, 2, 0)) is None
+
+
+def test_planes_that_no_window_meets_are_in_the_table() -> None:
+    data = problem_of(BEHIND, "convolution_backward_data")
+    for name in ("jit:avx512_core_amx", "jit_deconvolution:avx512_core_amx"):
+        assert "unwritten" in forbidden(name, data, (3, 2, 0)).harm
+        assert "unwritten" in forbidden(name, problem_of(BEHIND, "conv_transpose"), (3, 2, 0)).harm
+        whole = replace(BEHIND, size=(8, 8, 30))
+        assert forbidden(name, problem_of(whole, "conv_transpose"), (3, 2, 0)) is None
+    assert forbidden("brgconv_strided:avx512_core_amx", data, (3, 2, 0)) is None
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+@pytest.mark.parametrize(
+    ("geometry", "operation"),
+    [
+        (FOLDED, "convolution"),
+        (FOLDED, "conv_transpose_backward_data"),
+        (replace(FOLDED, inputs=48, strides=(2, 2), kernel=(2, 2)), "convolution"),
+        (ODD, "convolution"),
+        (ODD, "convolution_backward_data"),
+        (ODD, "conv_transpose"),
+        (BEHIND, "convolution_backward_data"),
+        (BEHIND, "conv_transpose"),
+    ],
+)
+def test_bfloat16_candidates_are_right(geometry: Case, operation: str, data_format: str) -> None:
+    run = CandidateRun(geometry.integers("bf16"), operation, data_format)
+    for candidate in run.candidates():
+        run.check(OneDNNPlan(current_engine(), candidate))
+    run.check(OneDNNPlan(current_engine(), decide(current_engine(), run.problem)))
