@@ -57,7 +57,7 @@ def _wide_pads_of_strided_weights(call: Call) -> bool:
 
 
 def _bfloat16_folded_columns(call: Call) -> bool:
-    # Channels of other columns' weights: src (2, 16, 12, 40), weights (16, 16, 4, 4), stride 4.
+    # Most elements are wrong: src (2, 16, 12, 40), weights (16, 16, 4, 4), stride 4.
     # The second axis of weights is that of the channels that are summed, in both.
     stride, channels = call.geometry.stride[-1], call.weights_shape[1]
     return (

@@ -178,9 +178,9 @@ def _folded_columns(problem: Problem) -> bool:
     """A forward pass whose strides over columns are folded into channels that fill whole tiles.
 
     Where images begin with no padding, a row is read as one of fewer columns of as many times the
-    channels as the stride. All of 98 geometries were wrong for which that number is a multiple of
-    a tile's row but the number of channels is not, and whose columns are a multiple of the stride;
-    1,796 others were right.
+    channels as the stride. Of 1,894 geometries 98 were wrong. In all of these that number is a
+    multiple of a tile's row, the number of channels is not, and the columns are a multiple of the
+    stride. Where the kernel is no multiple of the stride, some such geometries were right.
     """
     stride, inputs = problem.strides[-1], problem.weights.shape[2]
     return (
@@ -315,13 +315,13 @@ DEFECTS = (
     ),
     Defect(
         reference="not reported upstream; docs/semantics.md, seen in v3.2.0 and PyTorch 2.13",
-        harm="takes other channels' weights where strides are folded into channels: wrong results",
+        harm="wrong results where strides may be folded into channels",
         implementation=re.compile(r"brgconv:avx512_core_amx"),
         applies=_folded_columns,
     ),
     Defect(
         reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
-        harm="adds the next pixel's first channel to sums over an odd number: wrong results",
+        harm="wrong sums over an odd number of channels",
         implementation=re.compile(r"jit_bf16_1x1"),
         applies=_odd_channels_of_1x1,
     ),

@@ -82,7 +82,7 @@ PRODUCTS = (
         ),
         "given",
         MATMUL,
-        "0.56, 1.0 of 9: 2 -> 8, 24 x 24 x 24: 0.06; 4 -> 84, 21 x 21 x 21: 0.73; of fewer pixels,"
+        "0.67, 1.37 of 8: 2 -> 8, 24 x 24 x 24: 0.32; 4 -> 84, 21 x 21 x 21: 0.73; of fewer pixels,"
         " 2 -> 37, 17 x 17, minibatch 8: 2.1",
         formulation="matmul",
     ),
