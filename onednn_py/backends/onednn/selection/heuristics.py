@@ -26,8 +26,8 @@ LEAST_SUMMED_APART = {"bf16": 2**12, "f32": 2**16}
 # Likewise for float32 kernels that read channels last, which load diff_dst once more for its sum.
 # Apart / in the kernel, over 123 problems in geometric mean 0.89, at worst 1.09 (160 -> 10, 63 x
 # 63, 1x1); 1x1 alone 0.43 to 1.09. Where it does not hold: volumes with larger kernels than 1x1x1,
-# 0.95, up to 1.17; smaller problems, 0.95 to 1.6; channels first, 1.0 to 1.2; depthwise, 1.1 to 1.6;
-# bfloat16, 1.0 to 1.2.
+# 0.95, up to 1.17; smaller problems, 0.95 to 1.6; channels first, 1.0 to 1.2; depthwise, 1.1 to
+# 1.6; bfloat16, 1.0 to 1.2.
 LEAST_SUMMED_APART_LAST = 2**17
 
 
