@@ -24,7 +24,7 @@ from onednn_py.backends.onednn.selection.descriptors import (
     queries,
     user_desc,
 )
-from onednn_py.backends.onednn.selection.formulations import SUM_DTYPE
+from onednn_py.backends.onednn.selection.formulation import SUM_DTYPE
 from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem

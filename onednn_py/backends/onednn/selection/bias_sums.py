@@ -14,7 +14,7 @@ from typing import NamedTuple
 from onednn_py.problem.problem import TensorLayout
 
 from .chunks import Chunk
-from .formulations import Formulation
+from .formulation import Formulation
 
 __all__ = [
     "MOST_ONES",

@@ -10,7 +10,7 @@ from onednn_py.backends.onednn.binding.engine import Handle
 from onednn_py.problem.problem import Problem, TensorLayout
 
 from .choice import Choice
-from .formulations import Formulation
+from .formulation import Formulation
 
 __all__ = ["Candidate", "share_tensors"]
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from onednn_py.problem.problem import Problem, TensorLayout
 
-from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.problem import Direction, Problem, TensorLayout
-from onednn_py.system.sums import sum_into_bias
-
-from .chunks import Chunk, split
-from .dst_as_weights import as_tiles, is_line, seen_by_tiles
-from .matmul import Product, as_product, has_matrices, is_matrix
+from . import product_formulations
+from .chunks import split
+from .dst_as_weights import as_tiles
+from .formulation import Formulation, on_copies
 from .phases import as_forward, phases, unwritten
-from .planes import view_in_plane
 from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
-__all__ = ["FORMULATIONS", "Formulation", "formulate"]
-
-Array = npt.NDArray[Any]
-_P = TypeVar("_P", bound=Problem)
+__all__ = ["FORMULATIONS", "formulate"]
 
 # direct: the family's own primitive. as_convolution: a transposed problem on the convolution
 # primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
@@ -39,119 +30,6 @@ FORMULATIONS = (
     "flipped",
     "dst_as_weights",
 )
-
-# A product is made ready for each image, where a weights gradient needs one. More images than these
-# are not worth the time.
-MOST_IMAGES = 256
-
-# Sums of chunks are stored between them, which a narrower type would round.
-SUM_DTYPE = "f32"
-
-
-@dataclass(frozen=True, slots=True)
-class Formulation:
-    """The problem that the primitive computes, and how it relates to the one that was asked.
-
-    Attributes
-    ----------
-    asked, problem : Problem
-    chunks : tuple of Chunk
-        What the primitives compute one after the other: ``problem``, or all parts of it.
-    roles : dict
-        For each role of ``problem``, the role of the tensor in ``asked``.
-    window : tuple of slice
-        For each spatial axis, what the primitive sees of the tensor that strides step over.
-        It begins at the first element, so that addresses stay what they are.
-    bias_apart : bool
-        Whether the bias gradient is summed outside the primitive.
-    swaps_channels : bool
-        Whether the weights of ``problem`` have src's channels where those of ``asked`` have dst's.
-    flips : bool
-        Whether the weights of ``problem`` are those of ``asked`` flipped along all spatial axes.
-    copied : frozenset of str
-        The roles of ``problem`` whose tensors NumPy copies, in or out.
-    is_partial : bool
-        Whether the primitives leave elements of the result unwritten.
-    dst_is_weights : bool
-        Whether the primitives are those of `dst_as_weights`.
-    """
-
-    asked: Problem
-    problem: Problem
-    chunks: tuple[Chunk, ...]
-    roles: dict[str, str]
-    window: tuple[slice, ...]
-    bias_apart: bool
-    swaps_channels: bool = False
-    flips: bool = False
-    copied: frozenset[str] = frozenset()
-    is_partial: bool = False
-    dst_is_weights: bool = False
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The unique problems of the chunks, each of which needs a primitive."""
-        return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
-
-    @property
-    def needs_completion(self) -> bool:
-        return self.bias_apart or self.is_partial
-
-    @property
-    def is_cast(self) -> bool:
-        """Whether the primitive computes in another data type than the caller's."""
-        return self.problem.dtype != self.asked.dtype
-
-    @property
-    def weights_order(self) -> Hashable:
-        """Equal where two formulations of a problem read the weights in the same order."""
-        factors = self.problem.factors if isinstance(self.problem, Product) else None
-        return self.swaps_channels, self.flips, self.dst_is_weights, factors
-
-    def dtype(self, role: str) -> str:
-        """Return the data type of what the primitive reads or writes."""
-        is_sum = self.chunks[0].tensors[role].is_partial_sum
-        return SUM_DTYPE if is_sum else self.problem.dtype
-
-    def offset(self, role: str, chunk: Chunk) -> int:
-        """Return the bytes from the first element of a tensor of ``problem`` to a chunk's."""
-        layout: TensorLayout = getattr(self.problem, role)
-        begin = chunk.tensors[role].begin
-        elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
-        return elements * DTYPES[self.problem.dtype].itemsize
-
-    def complete(self, tensors: Mapping[str, Array]) -> None:
-        """Compute what no primitive does: the bias gradient, elements that are left out."""
-        asked = self.asked
-        tensors = {
-            role: view_in_plane(array, asked.layouts[role]) for role, array in tensors.items()
-        }
-        if self.bias_apart:
-            sum_into_bias(tensors["bias"], tensors["dst"])
-        if not self.is_partial:
-            return
-        result, bias = tensors[asked.result_role], tensors.get("bias")
-        fill: Any = 0
-        if bias is not None:
-            fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
-        if self.flips or any(span.step not in (None, 1) for span in self.window):
-            result[...] = fill
-            return
-        for axis, span in enumerate(self.window):
-            result[(slice(None),) * (axis + 2) + (slice(span.stop, None),)] = fill
-
-    def seen(self, role: str, array: Array) -> Array:
-        """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
-        array = view_in_plane(array, self.asked.layouts[self.roles[role]])
-        if self.dst_is_weights:
-            return seen_by_tiles(role, array, is_turned=is_line(self.asked))
-        if role == "weights":
-            if self.swaps_channels:
-                array = array.swapaxes(1, 2)
-            return np.flip(array, tuple(range(3, array.ndim))) if self.flips else array
-        if self.roles[role] == self.asked.stepped_role:
-            return array[(slice(None), slice(None), *self.window)]
-        return array
 
 
 def formulate(
@@ -179,7 +57,7 @@ def formulate(
     if formulation == "dst_as_weights":
         return _dst_as_weights(asked, compute_dtype) if chunks == 1 else None
     if formulation == "matmul":
-        return _matmul(asked, compute_dtype, chunks, split_axis)
+        return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
     window = window_of(asked, formulation)
     if window is None:
         return None
@@ -219,9 +97,9 @@ def formulate(
         # The copy of a chunk is dense, whatever gaps the other chunks leave in the whole.
         roles_of = set(problem.layouts)
         parts = tuple(
-            replace(one, problem=_copied(one.problem, roles_of, compute_dtype)) for one in parts
+            replace(one, problem=on_copies(one.problem, roles_of, compute_dtype)) for one in parts
         )
-        problem = _copied(problem, roles_of, compute_dtype)
+        problem = on_copies(problem, roles_of, compute_dtype)
     copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
     return Formulation(
         asked,
@@ -249,9 +127,9 @@ def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
     elif not all(part.problem.dst.is_nested for part in parts):
         copied.add("dst")  # every second element of an odd number of them, for one
     parts = tuple(
-        replace(one, problem=_copied(one.problem, copied, compute_dtype)) for one in parts
+        replace(one, problem=on_copies(one.problem, copied, compute_dtype)) for one in parts
     )
-    problem = _copied(problem, copied, compute_dtype)
+    problem = on_copies(problem, copied, compute_dtype)
     window = tuple(slice(0, size) for size in spatial_sizes(asked))
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
     if not asked.transposed:
@@ -282,71 +160,14 @@ def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
         roles |= {"src": "dst", "weights": "src"}
     return Formulation(
         asked,
-        _copied(problem, copied, compute_dtype),
-        tuple(replace(one, problem=_copied(one.problem, copied, compute_dtype)) for one in parts),
+        on_copies(problem, copied, compute_dtype),
+        tuple(replace(one, problem=on_copies(one.problem, copied, compute_dtype)) for one in parts),
         roles,
         tuple(slice(0, size) for size in spatial_sizes(asked)),
         bias_apart=asked.has_bias_gradient,
         copied=copied,
         dst_is_weights=True,
     )
-
-
-def _matmul(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) -> Formulation | None:
-    """Return a 1x1 problem as products of matrices."""
-    window = window_of(asked, "matmul")
-    if window is None:
-        return None
-    stepped = asked.stepped_role
-    seen: dict[str, Any] = {stepped: layout_seen(getattr(asked, stepped), window)}
-    product = as_product(replace(asked, **seen))
-    if product is None:
-        return None
-    if product.has_bias_gradient:
-        product = replace(product, bias=None)
-    activations = {"src": product.src, "dst": product.dst}
-    # Every second element of an odd number of them is not nested, for one.
-    copied = {
-        role for role, layout in activations.items() if not (layout.is_nested and is_matrix(layout))
-    }
-    if compute_dtype != asked.dtype:
-        copied = set(product.layouts)
-    parts = _products(product, split_axis, chunks, copied, compute_dtype)
-    if parts is None and chunks == 1 and product.direction is Direction.BACKWARD_WEIGHTS:
-        images = product.src.shape[0]
-        number = images if images <= MOST_IMAGES else 0
-        parts = _products(product, "minibatch", number, copied, compute_dtype)
-    if parts is None:
-        return None
-    roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
-    exchange = asked.direction is Direction.BACKWARD_DATA
-    if exchange:
-        roles |= {"src": "dst", "dst": "src"}
-    return Formulation(
-        asked,
-        _copied(product, copied, compute_dtype),
-        parts,
-        roles,
-        window,
-        bias_apart=asked.has_bias_gradient,
-        swaps_channels=exchange,
-        copied=frozenset(copied),
-        is_partial=leaves_elements_out(asked, window),
-    )
-
-
-def _products(
-    product: Product, split_axis: str, number: int, copied: set[str], dtype: str
-) -> tuple[Chunk, ...] | None:
-    """Return a product in chunks, each a single primitive that adds to the sum of those before."""
-    chunks = []
-    for chunk in split(product, split_axis, number) or ():
-        adds = not chunk.is_first and chunk.tensors["weights"].is_partial_sum
-        part = replace(_copied(cast(Product, chunk.problem), copied, dtype), adds=adds)
-        if not has_matrices(part):
-            return None
-        chunks.append(replace(chunk, problem=part))
-    return tuple(chunks) or None
 
 
 def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:
@@ -356,9 +177,3 @@ def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: st
     shares_elements = asked.transposed and split_axis == "spatial"
     splits_src = split_axis == "channels" and asked.groups == 1 and asked.src.size > asked.dst.size
     return chunks > 1 and (shares_elements or splits_src)
-
-
-def _copied(problem: _P, roles: Iterable[str], dtype: str) -> _P:
-    """Return a problem, perhaps of another data type, on copies without gaps of some tensors."""
-    layouts: dict[str, Any] = {role: getattr(problem, role).dense() for role in roles}
-    return replace(problem, dtype=dtype, **layouts)

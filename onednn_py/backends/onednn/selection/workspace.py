@@ -15,7 +15,8 @@ from .candidate import Candidate
 from .choice import Choice
 from .chunks import SPLIT_AXES
 from .descriptors import implementations, queries, user_desc
-from .formulations import SUM_DTYPE, Formulation, formulate
+from .formulation import SUM_DTYPE, Formulation
+from .formulations import formulate
 from .matmul import Product
 
 __all__ = [

@@ -1,0 +1,139 @@
+"""A Formulation: another problem with the same result, and how it relates to the one asked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.problem import Problem, TensorLayout
+from onednn_py.system.sums import sum_into_bias
+
+from .chunks import Chunk
+from .dst_as_weights import is_line, seen_by_tiles
+from .matmul import Product
+from .planes import view_in_plane
+
+__all__ = ["SUM_DTYPE", "Formulation", "on_copies"]
+
+Array = npt.NDArray[Any]
+_P = TypeVar("_P", bound=Problem)
+
+# Sums of chunks are stored between them, which a narrower type would round.
+SUM_DTYPE = "f32"
+
+
+@dataclass(frozen=True, slots=True)
+class Formulation:
+    """The problem that the primitive computes, and how it relates to the one that was asked.
+
+    Attributes
+    ----------
+    asked, problem : Problem
+    chunks : tuple of Chunk
+        What the primitives compute one after the other: ``problem``, or all parts of it.
+    roles : dict
+        For each role of ``problem``, the role of the tensor in ``asked``.
+    window : tuple of slice
+        For each spatial axis, what the primitive sees of the tensor that strides step over.
+        It begins at the first element, so that addresses stay what they are.
+    bias_apart : bool
+        Whether the bias gradient is summed outside the primitive.
+    swaps_channels : bool
+        Whether the weights of ``problem`` have src's channels where those of ``asked`` have dst's.
+    flips : bool
+        Whether the weights of ``problem`` are those of ``asked`` flipped along all spatial axes.
+    copied : frozenset of str
+        The roles of ``problem`` whose tensors NumPy copies, in or out.
+    is_partial : bool
+        Whether the primitives leave elements of the result unwritten.
+    dst_is_weights : bool
+        Whether the primitives are those of `dst_as_weights`.
+    """
+
+    asked: Problem
+    problem: Problem
+    chunks: tuple[Chunk, ...]
+    roles: dict[str, str]
+    window: tuple[slice, ...]
+    bias_apart: bool
+    swaps_channels: bool = False
+    flips: bool = False
+    copied: frozenset[str] = frozenset()
+    is_partial: bool = False
+    dst_is_weights: bool = False
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The unique problems of the chunks, each of which needs a primitive."""
+        return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
+
+    @property
+    def needs_completion(self) -> bool:
+        return self.bias_apart or self.is_partial
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether the primitive computes in another data type than the caller's."""
+        return self.problem.dtype != self.asked.dtype
+
+    @property
+    def weights_order(self) -> Hashable:
+        """Equal where two formulations of a problem read the weights in the same order."""
+        factors = self.problem.factors if isinstance(self.problem, Product) else None
+        return self.swaps_channels, self.flips, self.dst_is_weights, factors
+
+    def dtype(self, role: str) -> str:
+        """Return the data type of what the primitive reads or writes."""
+        is_sum = self.chunks[0].tensors[role].is_partial_sum
+        return SUM_DTYPE if is_sum else self.problem.dtype
+
+    def offset(self, role: str, chunk: Chunk) -> int:
+        """Return the bytes from the first element of a tensor of ``problem`` to a chunk's."""
+        layout: TensorLayout = getattr(self.problem, role)
+        begin = chunk.tensors[role].begin
+        elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
+        return elements * DTYPES[self.problem.dtype].itemsize
+
+    def complete(self, tensors: Mapping[str, Array]) -> None:
+        """Compute what no primitive does: the bias gradient, elements that are left out."""
+        asked = self.asked
+        tensors = {
+            role: view_in_plane(array, asked.layouts[role]) for role, array in tensors.items()
+        }
+        if self.bias_apart:
+            sum_into_bias(tensors["bias"], tensors["dst"])
+        if not self.is_partial:
+            return
+        result, bias = tensors[asked.result_role], tensors.get("bias")
+        fill: Any = 0
+        if bias is not None:
+            fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
+        if self.flips or any(span.step not in (None, 1) for span in self.window):
+            result[...] = fill
+            return
+        for axis, span in enumerate(self.window):
+            result[(slice(None),) * (axis + 2) + (slice(span.stop, None),)] = fill
+
+    def seen(self, role: str, array: Array) -> Array:
+        """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
+        array = view_in_plane(array, self.asked.layouts[self.roles[role]])
+        if self.dst_is_weights:
+            return seen_by_tiles(role, array, is_turned=is_line(self.asked))
+        if role == "weights":
+            if self.swaps_channels:
+                array = array.swapaxes(1, 2)
+            return np.flip(array, tuple(range(3, array.ndim))) if self.flips else array
+        if self.roles[role] == self.asked.stepped_role:
+            return array[(slice(None), slice(None), *self.window)]
+        return array
+
+
+def on_copies(problem: _P, roles: Iterable[str], dtype: str) -> _P:
+    """Return a problem, perhaps of another data type, on copies without gaps of some tensors."""
+    layouts: dict[str, Any] = {role: getattr(problem, role).dense() for role in roles}
+    return replace(problem, dtype=dtype, **layouts)
