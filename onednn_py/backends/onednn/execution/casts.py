@@ -12,7 +12,7 @@ import numpy.typing as npt
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import TensorLayout
-from onednn_py.system.casting import round_into, widen_into
+from onednn_py.system.casting import round_into
 
 __all__ = ["CastTensor", "Casts"]
 
@@ -69,12 +69,15 @@ class CastTensor:
         layout: TensorLayout = getattr(self._chunk(index).problem, self.role)
         return layout
 
-    def seen(self, array: Array, index: int = 0) -> Array:
-        """Return the caller's elements that are copied for a chunk, in the order of `view`."""
+    def read(self, target: Array, array: Array, index: int = 0) -> None:
+        """Write what a chunk reads of the caller's tensor into its copy."""
+        self.candidate.formulation.copy(self.role, self._chunk(index), target, array)
+
+    def write(self, array: Array, source: Array, index: int = 0) -> None:
+        """Round a chunk's copy into the caller's tensor."""
         seen = self.candidate.formulation.seen(self.role, array)
         part = self._chunk(index).tensors[self.role]
-        elements: Array = seen[part.spans(self.layout(index).shape)]
-        return elements
+        round_into(seen[part.spans(source.shape)], source)
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
         """Return a chunk's copy as an array, in a workspace or in another block of memory.
@@ -119,12 +122,12 @@ class Casts:
         """Widen what a chunk reads."""
         for tensor in self._tensors:
             if tensor.is_read_before(index):
-                source = tensor.seen(self._arrays[tensor.name], index)
-                widen_into(tensor.view(self._block, index=index), source)
+                tensor.read(tensor.view(self._block, index=index), self._arrays[tensor.name], index)
 
     def after(self, index: int) -> None:
         """Round what is complete after a chunk."""
         for tensor in self._tensors:
             if tensor.is_written_after(index):
-                target = tensor.seen(self._arrays[tensor.name], index)
-                round_into(target, tensor.view(self._block, index=index))
+                tensor.write(
+                    self._arrays[tensor.name], tensor.view(self._block, index=index), index
+                )

@@ -16,7 +16,6 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.heuristics import Preference, preferences
 from onednn_py.backends.onednn.selection.select import select
 from onednn_py.problem.problem import Problem, TensorLayout
-from onednn_py.system.casting import widen_into
 from onednn_py.system.memory_pool import pool
 
 from .bias import ones
@@ -234,14 +233,14 @@ class OneDNNPlan(Plan):
     def _order(self, name: str) -> Hashable:
         """Return what of an input's order of elements its memory descriptor does not say."""
         candidate, role = self._reader(name)
-        return candidate.formulation.weights_order if role == "weights" else None
+        return candidate.formulation.order(role)
 
     def _as_read(self, name: str, array: Array) -> tuple[TensorLayout, Array]:
         """Return an input, given by its canonical view, as the program reads it, and its layout."""
         for cast in self.casts:
             if cast.name == name:
                 target = cast.view(np.empty(cast.nbytes, np.uint8), 0)
-                widen_into(target, cast.seen(array))
+                cast.read(target, array)
                 return cast.layout(), target
         candidate, role = self._reader(name)
         formulation = candidate.formulation

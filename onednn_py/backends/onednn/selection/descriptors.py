@@ -18,6 +18,7 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .defects import forbidden
+from .im2col import PatchProduct
 from .matmul import Product
 
 __all__ = [
@@ -127,7 +128,9 @@ def implementations(
     if isinstance(problem, Product) and activations != "given":
         return
     given = problem
-    if activations == "nxc":
+    if isinstance(problem, PatchProduct):
+        given = problem.flat or problem
+    elif activations == "nxc":
         src, dst = (layout.with_channels("nxc") for layout in (problem.src, problem.dst))
         given = replace(given, src=src, dst=dst)
     elif activations != "given":

@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem, TensorLayout
+from onednn_py.system.casting import widen_into
 from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk
 from .dst_as_weights import is_line, seen_by_tiles
+from .im2col import gather
 from .matmul import Product
 from .planes import view_in_plane
 
@@ -53,6 +55,8 @@ class Formulation:
         Whether the primitives leave elements of the result unwritten.
     dst_is_weights : bool
         Whether the primitives are those of `dst_as_weights`.
+    gathers : bool
+        Whether the copy of src has the patches of `im2col`.
     """
 
     asked: Problem
@@ -66,6 +70,7 @@ class Formulation:
     copied: frozenset[str] = frozenset()
     is_partial: bool = False
     dst_is_weights: bool = False
+    gathers: bool = False
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -81,9 +86,16 @@ class Formulation:
         """Whether the primitive computes in another data type than the caller's."""
         return self.problem.dtype != self.asked.dtype
 
-    @property
-    def weights_order(self) -> Hashable:
-        """Equal where two formulations of a problem read the weights in the same order."""
+    def order(self, role: str) -> Hashable:
+        """Return what of a tensor's order of elements its memory descriptor does not say.
+
+        Equal where two formulations read the same elements in the same order.
+        """
+        if role == "src" and self.gathers:
+            geometry = self.problem
+            return geometry.strides, geometry.dilations, geometry.pads_begin, geometry.pads_end
+        if role != "weights":
+            return None
         factors = self.problem.factors if isinstance(self.problem, Product) else None
         return self.swaps_channels, self.flips, self.dst_is_weights, factors
 
@@ -118,6 +130,15 @@ class Formulation:
             return
         for axis, span in enumerate(self.window):
             result[(slice(None),) * (axis + 2) + (slice(span.stop, None),)] = fill
+
+    def copy(self, role: str, chunk: Chunk, target: Array, array: Array) -> None:
+        """Write what a chunk reads of a tensor of ``asked``, by the role in ``problem``."""
+        seen, part = self.seen(role, array), chunk.tensors[role]
+        if role == "src" and self.gathers:
+            images, channels = part.spans(target.shape)[:2]
+            gather(target, seen[images, channels], chunk.problem)
+        else:
+            widen_into(target, seen[part.spans(target.shape)])
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""

@@ -21,7 +21,8 @@ __all__ = ["FORMULATIONS", "formulate"]
 # not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
 # forward convolution with flipped weights, or with strides as several of them, see `phases`.
 # matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
-# forward convolutions of src with diff_dst, an image or a tile of an image each.
+# forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
+# gradient as a product of matrices with the patches of src that windows meet.
 FORMULATIONS = (
     "direct",
     "as_convolution",
@@ -29,6 +30,7 @@ FORMULATIONS = (
     "matmul",
     "flipped",
     "dst_as_weights",
+    "im2col",
 )
 
 
@@ -58,6 +60,8 @@ def formulate(
         return _dst_as_weights(asked, compute_dtype) if chunks == 1 else None
     if formulation == "matmul":
         return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
+    if formulation == "im2col":
+        return product_formulations.of_patches(asked, compute_dtype, chunks, split_axis)
     window = window_of(asked, formulation)
     if window is None:
         return None

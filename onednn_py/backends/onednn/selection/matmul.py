@@ -12,7 +12,10 @@ from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["Product", "as_product", "has_matrices", "is_matrix"]
+__all__ = ["Axis", "Product", "as_product", "is_matrix", "merged"]
+
+# An extent and a stride.
+Axis = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,15 @@ class Product(Problem):
             return ("weights", "src") if self._rows_are_channels else ("src", "weights")
         outputs_are_rows = self.weights.strides[1] >= self.weights.strides[2]
         return ("dst", "src") if outputs_are_rows else ("src", "dst")
+
+    @property
+    def has_matrices(self) -> bool:
+        """Whether this is a single product of matrices, or of batches in a forward pass."""
+        if not (is_matrix(self.src) and is_matrix(self.dst)):
+            return False
+        return self.direction is Direction.FORWARD or all(
+            merged(_pixel_axes(layout)) for layout in (self.src, self.dst)
+        )
 
     def matrix(self, role: str) -> TensorLayout:
         """Return shape and strides of a tensor as a factor or as the product.
@@ -69,20 +81,16 @@ class Product(Problem):
     @property
     def _is_batched(self) -> bool:
         return self.direction is Direction.FORWARD and not all(
-            _merged(_pixel_axes(layout)) for layout in (self.src, self.dst)
+            merged(_pixel_axes(layout)) for layout in (self.src, self.dst)
         )
 
 
-# An extent and a stride.
-_Axis = tuple[int, int]
-
-
-def _pixel_axes(layout: TensorLayout) -> list[_Axis]:
+def _pixel_axes(layout: TensorLayout) -> list[Axis]:
     images, _, *pixels = zip(layout.shape, layout.strides, strict=True)
     return [images, *pixels]
 
 
-def _merged(axes: Iterable[_Axis]) -> _Axis | None:
+def merged(axes: Iterable[Axis]) -> Axis | None:
     """Return axes, the outermost first, as one axis; None where distances are not even."""
     count, step = 1, 0
     for extent, stride in axes:
@@ -93,15 +101,15 @@ def _merged(axes: Iterable[_Axis]) -> _Axis | None:
     return count, step
 
 
-def _pixels(layout: TensorLayout, is_batched: bool) -> tuple[_Axis, _Axis]:
+def _pixels(layout: TensorLayout, is_batched: bool) -> tuple[Axis, Axis]:
     """Return the axes of the batch and of its pixels."""
     images, *pixels = _pixel_axes(layout)
     if is_batched:
-        return images, _merged(pixels) or (0, 0)
-    return (1, 0), _merged([images, *pixels]) or (0, 0)
+        return images, merged(pixels) or (0, 0)
+    return (1, 0), merged([images, *pixels]) or (0, 0)
 
 
-def _with_strides(*axes: _Axis) -> list[_Axis]:
+def _with_strides(*axes: Axis) -> list[Axis]:
     """Return the axes with strides that a dense matrix has for those of one element."""
     batch, rows, columns = axes
     if columns[0] == 1:
@@ -115,20 +123,11 @@ def _with_strides(*axes: _Axis) -> list[_Axis]:
 
 def is_matrix(layout: TensorLayout) -> bool:
     """Whether the pixels of each image are one axis, and it or the channels are dense."""
-    pixels = _merged(_pixel_axes(layout)[1:])
+    pixels = merged(_pixel_axes(layout)[1:])
     if pixels is None:
         return False
     channels = layout.shape[1], layout.strides[1]
     return any(extent == 1 or stride == 1 for extent, stride in (pixels, channels))
-
-
-def has_matrices(product: Product) -> bool:
-    """Whether a product is a single one of matrices, or of batches in a forward pass."""
-    if not (is_matrix(product.src) and is_matrix(product.dst)):
-        return False
-    return product.direction is Direction.FORWARD or all(
-        _merged(_pixel_axes(layout)) for layout in (product.src, product.dst)
-    )
 
 
 def as_product(problem: Problem) -> Product | None:

@@ -9,10 +9,11 @@ from onednn_py.problem.problem import Direction, Problem
 
 from .chunks import Chunk, split
 from .formulation import Formulation, on_copies
-from .matmul import Product, as_product, has_matrices, is_matrix
-from .windows import layout_seen, leaves_elements_out, window_of
+from .im2col import as_patch_product
+from .matmul import Product, as_product, is_matrix
+from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
-__all__ = ["MOST_IMAGES", "of_1x1"]
+__all__ = ["MOST_IMAGES", "of_1x1", "of_patches"]
 
 # A product is made ready for each image, where a weights gradient needs one. More images than these
 # are not worth the time.
@@ -62,6 +63,35 @@ def of_1x1(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) -> 
     )
 
 
+def of_patches(
+    asked: Problem, compute_dtype: str, chunks: int, split_axis: str
+) -> Formulation | None:
+    """Return a weights gradient as products with the patches of src."""
+    found = as_patch_product(asked)
+    if found is None or (chunks > 1 and split_axis == "spatial"):
+        return None
+    product, copied = found
+    if compute_dtype != asked.dtype:
+        copied = set(product.layouts)
+    parts = _products(product, split_axis, chunks, copied, compute_dtype)
+    if parts is None:
+        return None
+    roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
+    if asked.transposed:
+        roles |= {"src": "dst", "dst": "src"}
+    return Formulation(
+        asked,
+        on_copies(product, copied, compute_dtype),
+        parts,
+        roles,
+        tuple(slice(0, size) for size in spatial_sizes(asked)),
+        bias_apart=asked.has_bias_gradient,
+        swaps_channels=asked.transposed,
+        copied=frozenset(copied),
+        gathers=True,
+    )
+
+
 def _products(
     product: Product, split_axis: str, number: int, copied: set[str], dtype: str
 ) -> tuple[Chunk, ...] | None:
@@ -70,7 +100,7 @@ def _products(
     for chunk in split(product, split_axis, number) or ():
         adds = not chunk.is_first and chunk.tensors["weights"].is_partial_sum
         part = replace(on_copies(cast(Product, chunk.problem), copied, dtype), adds=adds)
-        if not has_matrices(part):
+        if not part.has_matrices:
             return None
         chunks.append(replace(chunk, problem=part))
     return tuple(chunks) or None

@@ -267,3 +267,26 @@ def test_rules_apply_in_their_own_direction() -> None:
                 problem = problem_of(text, direction, "f32", data_format)
                 applied = {id(rule) for rule in rules_of(Shape(problem, "f32"))}
                 assert not applied & others
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "is_so"),
+    [
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_W", "f32", "NCX", True),
+        ("mb4ic512ih8oc1024oh4kh4sh2ph1", "BWD_WB", "f32", "NCX", True),
+        ("mb4ic512ih14oc512kh3ph1", "BWD_W", "f32", "NCX", False),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "f32", "NXC", False),
+        ("mb4ic512ih7oc512kh3ph1", "BWD_W", "f32", "NXC", True),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", True),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NCX", True),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "f16", "NCX", False),
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_D", "f32", "NCX", False),
+        ("mb4ic16ih8oc128kh3ph1", "BWD_W", "f32", "NXC", False),
+    ],
+)
+def test_deep_layers_of_few_pixels(
+    text: str, direction: str, dtype: str, data_format: str, is_so: bool
+) -> None:
+    problem = problem_of(text, direction, dtype, data_format)
+    found = next(iter(preferences(problem, 2))).choice
+    assert (found.formulation == "im2col") == is_so

@@ -89,8 +89,10 @@ def test_every_formulation_has_candidates() -> None:
         "convolution_backward_data",
     ):
         formulations |= check_all(NETWORKS["1x1_stride"], operation, "f32")
-    formulations |= check_all(NETWORKS["depthwise"], "convolution_backward_weights", "f32")
-    assert formulations == set(FORMULATIONS) - (set() if computes_products() else {"matmul"})
+    for name in ("depthwise", "3x3_stride"):
+        formulations |= check_all(NETWORKS[name], "convolution_backward_weights", "f32")
+    of_products = set() if computes_products() else {"matmul", "im2col"}
+    assert formulations == set(FORMULATIONS) - of_products
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])

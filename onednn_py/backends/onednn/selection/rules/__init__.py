@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from .data import DATA
 from .forward import FORWARD
 from .grouped import GROUPED
+from .im2col import IM2COL
 from .products import PRODUCTS
 from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape
 from .small import SMALL
@@ -55,6 +56,7 @@ GENERAL = (
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
     tables = (
+        IM2COL,
         TRANSPOSED if shape.transposed else (),
         SMALL,
         PRODUCTS,

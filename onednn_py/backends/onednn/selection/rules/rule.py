@@ -93,11 +93,11 @@ class Shape:
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
     number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
     are ``in_patches``. What products of matrices compute ``is_product``; ``all_pixels`` are those
-    of the whole minibatch. Of a group, ``group_channels`` is the smaller number of channels and
-    ``group_products`` the product of both. ``dst_size`` is that of the caller's dst, whichever role
-    it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole minibatch. A
-    call that has one thread ``is_single``. A ``large_depthwise`` problem whose executions, one an
-    image, are too short for two threads has ``short_steps``.
+    of the whole minibatch of ``images``. Of a group, ``group_channels`` is the smaller number of
+    channels and ``group_products`` the product of both. ``dst_size`` is that of the caller's dst,
+    whichever role it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole
+    minibatch. A call that has one thread ``is_single``. A ``large_depthwise`` problem whose
+    executions, one an image, are too short for two threads has ``short_steps``.
     """
 
     def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
@@ -121,7 +121,8 @@ class Shape:
             self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
         )
         self.pixels = prod(inner.dst.shape[2:])
-        self.all_pixels = inner.dst.shape[0] * self.pixels
+        self.images = inner.dst.shape[0]
+        self.all_pixels = self.images * self.pixels
         self.is_product = groups == 1 and self.is_1x1 and not self.strided
         self.group_channels = min(inputs, outputs)
         self.group_products = inputs * outputs
@@ -134,7 +135,7 @@ class Shape:
         self.dilated = any(dilation > 1 for dilation in problem.dilations)
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
         # Enough work for an execution an image, and for its conversion where there is one.
-        is_converted = compute_dtype != problem.dtype
+        self.converted = compute_dtype != problem.dtype
         self.large_depthwise = (
             self.depthwise
             and (
@@ -142,7 +143,7 @@ class Shape:
                 or (compute_dtype == "bf16" and self.channels > 8)
                 or (self.channels > 4 and self.positions >= 15)
             )
-            and not (is_converted and self.channels * self.pixels < 20_000)
+            and not (self.converted and self.channels * self.pixels < 20_000)
         )
         most = 4e5 * problem.src.shape[0] if compute_dtype == "bf16" else 8e6
         self.short_steps = self.large_depthwise and problem.flops < most

@@ -1,0 +1,192 @@
+"""Weights gradients as products with patches: exact, whatever the geometry and the layouts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onednn_py
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection import im2col
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.formulations import formulate
+from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.im2col import as_patch_product, gather
+from onednn_py.backends.onednn.selection.rules import ANY_NAME, GEMM
+from onednn_py.backends.onednn.selection.select import candidate_of
+from onednn_py.backends.onednn.selection.workspace import split_candidate
+from onednn_py.problem.problem import Problem
+from tests.support.candidate_runs import (
+    FORMATS,
+    CandidateRun,
+    StridedCandidateRun,
+    computes_products,
+)
+from tests.support.cases import CURATED, Case, case
+from tests.support.memory_layouts import channels_outermost, crop, images_innermost
+from tests.support.requirements import needs_onednn
+from tests.support.strategies import geometries
+
+FAMILIES = ("convolution", "conv_transpose")
+
+GEOMETRIES = {
+    "3x3": case((6, 5), 3, pads=1, minibatch=3, inputs=12, outputs=9),
+    "stride": case((8, 8), 4, 2, pads=1, minibatch=3, inputs=16, outputs=8),
+    "tail": case((9, 11), (2, 3), (3, 4), minibatch=2, inputs=5, outputs=7),
+    "dilation": case((9, 8), 3, 1, 2, pads=2, minibatch=3, inputs=4, outputs=8),
+    "stride and dilation": case((11, 12), (3, 2), 2, 3, pads=3, inputs=4, outputs=8),
+    "asymmetric": case((7, 6), (1, 5), pads=(0, 2), minibatch=2, inputs=8, outputs=3),
+    "whole image": case((4, 4), 4, minibatch=5, inputs=16, outputs=1),
+    "wide pads": case((3, 2), 3, 2, pads=4, minibatch=3, inputs=3, outputs=4),
+    "one image": case((5, 7), 3, pads=1, minibatch=1, inputs=8, outputs=16),
+    "one input": case((6, 6), 5, pads=2, minibatch=2, inputs=1, outputs=6),
+    "one column": case((6, 3), 3, minibatch=3, inputs=6, outputs=4),
+    "line": case(20, 5, 2, pads=2, minibatch=3, inputs=8, outputs=6),
+    "volume": case((4, 3, 5), 3, (1, 2, 1), pads=1, minibatch=2, inputs=6, outputs=8),
+}
+
+
+def candidate(problem: Problem, dtype: str, family: re.Pattern[str] = ANY_NAME) -> Candidate:
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    choice = Choice(dtype, "im2col", "given", "given")
+    found = candidate_of(current_engine(), problem, Preference(choice, family))
+    assert found is not None
+    return found
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_bit(name: str, family: str, data_format: str) -> None:
+    operation = f"{family}_backward_weights"
+    for dtype in ("f32", "bf16", "f16"):
+        run = CandidateRun(GEOMETRIES[name].integers(dtype), operation, data_format)
+        run.check(OneDNNPlan(current_engine(), candidate(run.problem, "f32")))
+    run = CandidateRun(GEOMETRIES[name].integers("bf16"), operation, data_format)
+    for found in run.candidates():
+        if found.choice.formulation == "im2col":
+            run.check(OneDNNPlan(current_engine(), found))
+
+
+@needs_onednn
+@pytest.mark.parametrize("form", [crop, channels_outermost, images_innermost])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["3x3", "stride and dilation", "wide pads", "line"])
+def test_strides_of_the_caller(name: str, family: str, form: Any) -> None:
+    tensors = GEOMETRIES[name].integers("f32")
+    run = StridedCandidateRun(tensors, f"{family}_backward_weights", "NCX", form)
+    run.check(OneDNNPlan(current_engine(), candidate(run.problem, "f32")))
+
+
+def test_diff_dst_is_copied_only_where_its_pixels_are_no_axis() -> None:
+    operation = "convolution_backward_weights"
+    for name, data_format, copied in (
+        ("3x3", "NXC", {"src"}),
+        ("3x3", "NCX", {"src", "dst"}),
+        ("one image", "NCX", {"src"}),
+        ("whole image", "NCX", {"src"}),
+    ):
+        run = CandidateRun(GEOMETRIES[name].integers("f32"), operation, data_format)
+        found = as_patch_product(run.problem)
+        assert found is not None
+        assert found[1] == copied, (name, data_format)
+
+
+def test_other_problems_have_no_patches() -> None:
+    for name, operation in (
+        ("2d_groups_16", "convolution_backward_weights"),
+        ("2d_1x1_strided", "convolution_backward_weights"),
+        ("2d_channel_tail", "convolution_backward_data"),
+        ("2d_channel_tail", "convolution"),
+    ):
+        run = CandidateRun(CURATED[name].integers("f32"), operation, "NCX")
+        assert as_patch_product(run.problem) is None
+        assert formulate(run.problem, "f32", "im2col") is None
+    run = CandidateRun(GEOMETRIES["3x3"].integers("f32"), "convolution_backward_weights", "NXC")
+    assert formulate(run.problem, "f32", "im2col", 3, "minibatch") is not None
+    assert formulate(run.problem, "f32", "im2col", 3, "spatial") is None
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("data_format", "axis"), [("NCX", "minibatch"), ("NXC", "minibatch"), ("NCX", "channels")]
+)
+def test_chunks_gather_their_own_part(data_format: str, axis: str) -> None:
+    geometry = case((7, 6), 3, pads=1, minibatch=3, inputs=32, outputs=16)
+    run = CandidateRun(geometry.integers("f32"), "convolution_backward_weights", data_format)
+    # The other matmul writes no part of the columns.
+    whole = candidate(run.problem, "f32", GEMM)
+    found = split_candidate(current_engine(), whole, axis, 3 if axis == "minibatch" else 2)
+    assert found is not None
+    assert len(found.formulation.chunks) == (3 if axis == "minibatch" else 2)
+    run.check(OneDNNPlan(current_engine(), found))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@given(geometry=geometries(), seed=st.integers(0, 9))
+def test_patches_are_what_windows_meet(dtype: str, geometry: Case, seed: int) -> None:
+    geometry = geometry.with_groups(1, geometry.inputs, geometry.outputs)
+    src = geometry.normals(dtype, seed).arrays["src"]
+    target = np.full(
+        (geometry.minibatch, geometry.inputs, *geometry.kernel, *geometry.counts), np.nan, "f4"
+    )
+    run = CandidateRun(geometry.integers("f32"), "convolution_backward_weights", "NCX")
+    gather(target, src, run.problem)
+    both = ((0, 0), (0, 0))
+    pads = zip(geometry.pads_begin, geometry.pads_end, strict=True)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(src, (*both, *pads)), geometry.extents, tuple(range(2, src.ndim))
+    )
+    ndim = len(geometry.kernel)
+    steps = [slice(None, None, n) for n in (*geometry.strides, *geometry.dilations)]
+    met = np.moveaxis(
+        windows[(slice(None), slice(None), *steps)], range(-ndim, 0), range(2, 2 + ndim)
+    )
+    np.testing.assert_array_equal(target, met)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_patches_on_several_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(im2col, "SINGLE_THREADED", 0)
+    geometry = GEOMETRIES["wide pads"]
+    run = CandidateRun(geometry.integers("f32"), "convolution_backward_weights", "NCX")
+    src = geometry.normals("f32").arrays["src"]
+    shape = (geometry.minibatch, geometry.inputs, *geometry.kernel, *geometry.counts)
+    one, several = np.full(shape, np.nan, "f4"), np.full(shape, np.nan, "f4")
+    with onednn_py.num_threads(1):
+        gather(one, src, run.problem)
+    with onednn_py.num_threads(threads):
+        gather(several, src, run.problem)
+    assert not np.isnan(one).any()
+    np.testing.assert_array_equal(several, one)
+
+
+@needs_onednn
+def test_a_packed_src_is_read_by_the_same_geometry_alone() -> None:
+    """The patches of another padding have the same shape."""
+    tensors = case((6, 6), 3, pads=1, minibatch=2, inputs=16, outputs=8)
+    shifted = case((6, 6), 3, pads=((2, 2), (0, 0)), minibatch=2, inputs=16, outputs=8)
+    plans = [
+        OneDNNPlan(
+            current_engine(),
+            candidate(
+                CandidateRun(one.integers("f32"), "convolution_backward_weights", "NXC").problem,
+                "f32",
+            ),
+        )
+        for one in (tensors, shifted)
+    ]
+    src = tensors.normals("f32").arrays["src"]
+    packed = plans[0].pack("src", src)
+    assert packed is not None
+    assert plans[0].accepts(packed)
+    assert not plans[1].accepts(packed)
