@@ -22,7 +22,7 @@ __all__ = ["FORMULATIONS", "formulate"]
 # forward convolution with flipped weights, or with strides as several of them, see `phases`.
 # matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
-# gradient as a product of matrices with the patches of src that windows meet.
+# gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 FORMULATIONS = (
     "direct",
     "as_convolution",

@@ -66,7 +66,7 @@ def of_1x1(asked: Problem, compute_dtype: str, chunks: int, split_axis: str) -> 
 def of_patches(
     asked: Problem, compute_dtype: str, chunks: int, split_axis: str
 ) -> Formulation | None:
-    """Return a weights gradient as products with the patches of src."""
+    """Return a weights gradient or a forward pass as products with the patches of src."""
     found = as_patch_product(asked)
     if found is None or (chunks > 1 and split_axis == "spatial"):
         return None

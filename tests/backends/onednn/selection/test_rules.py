@@ -282,6 +282,12 @@ def test_rules_apply_in_their_own_direction() -> None:
         ("mb16ic512ih7oc512kh3ph1", "BWD_W", "f16", "NCX", False),
         ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_D", "f32", "NCX", False),
         ("mb4ic16ih8oc128kh3ph1", "BWD_W", "f32", "NXC", False),
+        ("mb2ic1024ih4oc1024kh3ph1", "FWD_B", "f32", "NCX", True),
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "FWD_D", "f32", "NCX", False),
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "FWD_D", "f32", "NXC", True),
+        ("mb1ic512ih7oc512kh3ph1", "FWD_D", "bf16", "NCX", True),
+        ("mb4ic512ih7oc512kh3ph1", "FWD_D", "bf16", "NXC", True),
+        ("mb4ic64ih56oc64kh3ph1", "FWD_D", "bf16", "NXC", False),
     ],
 )
 def test_deep_layers_of_few_pixels(

@@ -1,12 +1,13 @@
-"""Rules of weights gradients that are products with patches: deep layers of few pixels.
+"""Rules of products with patches: weights gradients and forward passes of deep layers.
 
 The fewer windows all images have beside the outputs, the less the copy of patches takes beside the
 product. Weights of fewer elements are over before NumPy's calls for each position of the kernel.
 
-Fitted on 1412 drawn problems of 48 to 2048 channels, 1 to 32 images, lines, planes and volumes of
-few pixels, and judged on 659 others. Figures are times by the rule over those of the rules behind
-it, in geometric mean and at worst, of the problems fitted on and of those judged on. Of 833 weights
-gradients of the survey, whose layers are not as deep, the rules apply to 2, 0.76 and 1.11.
+Fitted on 1412 weights gradients and 1185 forward passes, data gradients of transposed convolutions
+included, and judged on 659 and 634 others: drawn problems of 48 to 2048 channels, 1 to 32 images,
+lines, planes and volumes of few pixels. Figures are times by the rule over those of the rules
+behind it, in geometric mean and at worst, of the problems fitted on and of those judged on. Of 833
+weights gradients of the survey, whose layers are not as deep, the rules apply to 2, 0.76 and 1.11.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ __all__ = ["IM2COL"]
 
 
 def _has_patches(s: Shape) -> bool:
-    return s.weights and s.dense and s.positions > 1 and not s.converted
+    return s.dense and s.positions > 1 and not s.converted
 
 
 IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
+            and s.weights
             and s.dense_first
             and not s.bf16
             and (
@@ -41,6 +43,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
+            and s.weights
             and s.dense_last
             and not s.bf16
             and (
@@ -58,6 +61,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
+            and s.weights
             and s.dense_first
             and s.bf16
             and (
@@ -88,6 +92,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
+            and s.weights
             and s.dense_last
             and s.bf16
             and (
@@ -105,6 +110,90 @@ IM2COL = (
         AMX_MATMUL,
         "0.42, 1.81 of 180; 0.41, 2.97 of 85; 864 -> 136, 7 x 7, 3x3/2, minibatch 32: 0.39; 106 ->"
         " 960, 5 x 5 x 5, 2x2x2/2: 0.43; 1536 -> 64, a line of 138, 3, minibatch 1: 2.97",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and s.forward
+            and s.dense_first
+            and not s.bf16
+            and not s.transposed
+            and (
+                (
+                    s.all_pixels < 0.13 * s.outputs
+                    and s.outputs > 132
+                    and s.weights_size >= 3 * 2**20
+                )
+                or (s.all_pixels < 0.03 * s.outputs and s.weights_size >= 2**20)
+            )
+        ),
+        "given",
+        GEMM,
+        "0.73, 1.18 of 32; 0.78, 1.12 of 18; 992 -> 568, 3 x 3, 5x5/2, minibatch 4: 0.69; 1080 ->"
+        " 1984, 4 x 4, 3x3/2, minibatch 32: 0.58; transposed, 512 from 1024, 4 x 4, 4x4/2,"
+        " minibatch 2: 2.2",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and s.forward
+            and s.dense_last
+            and not s.bf16
+            and (
+                (s.all_pixels < 0.3 * s.outputs and s.weights_size >= 2**20)
+                or (s.pixels <= 9 and s.all_pixels < 1.5 * s.outputs and s.weights_size >= 2**20)
+                or (
+                    s.all_pixels < min(600, 2 * s.outputs)
+                    and s.outputs >= 256
+                    and s.weights_size >= 2**22
+                )
+            )
+        ),
+        "given",
+        GEMM,
+        "0.50, 2.06 of 91; 0.62, 1.87 of 40; 1742 -> 155, 3 x 3, 3x3, minibatch 1: 0.35; 1040 ->"
+        " 464, 16 x 16, 5x5, minibatch 1: 0.54; 88 -> 496, 4 x 4, 5x5, minibatch 1: 1.87",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and s.forward
+            and s.dense_first
+            and s.bf16
+            and (
+                (s.all_pixels < 0.05 * s.outputs and s.weights_size >= 2**18)
+                or (s.all_pixels < 0.12 * s.outputs and s.weights_size >= 2**19)
+            )
+        ),
+        "given",
+        AMX_MATMUL,
+        "0.52, 1.51 of 84; 0.61, 2.30 of 28; 512 -> 228, a line of 3, 3, minibatch 1: 0.24; 749"
+        " from 1316 transposed, 5 x 5, 3x3: 0.42; 64 -> 1816, a line of 42, 3, minibatch 2: 2.30",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and s.forward
+            and s.dense_last
+            and s.bf16
+            and (
+                (s.all_pixels < 0.55 * s.outputs and s.weights_size >= 2**19)
+                or (s.all_pixels < min(300, 3 * s.outputs) and s.weights_size >= 2**21)
+            )
+        ),
+        "given",
+        AMX_MATMUL,
+        "0.43, 1.57 of 130; 0.45, 1.86 of 76; 776 -> 832, 5 x 5, 3x3/2, minibatch 4: 0.22; 496 ->"
+        " 736, 5 x 5, 3x3, minibatch 6: 0.46; of more windows, 512"
+        " -> 1024, 32 x 32, 3x3, minibatch 2: 2.1",
         formulation="im2col",
         weights="given",
     ),
