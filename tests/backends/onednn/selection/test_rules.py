@@ -41,8 +41,7 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb1ic1ih400oc3kh5ph2", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx2")),
         ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
         ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("given", "matmul", "gemm:jit:f32")),
-        ("mb16ic128ih28oc128kh3ph1", "BWD_D", "f32", "NCX", ("nxc", "direct", "brgconv:any")),
-        ("mb32ic64ih14oc64kh3ph1", "BWD_D", "f32", "NCX", ("nxc", "direct", "brgconv:any")),
+        ("mb16ic192ih14oc192kh3ph1", "BWD_D", "f32", "NCX", ("nxc", "direct", "brgconv:any")),
         ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic1ih231oc80kh3sh2ph1", "BWD_D", "f32", "NXC", ("given", "direct", "x64:gemm:jit")),
         ("g32mb8ic32ih8oc32kh5ph2", "FWD_D", "f32", "NXC", ("given", "direct", "jit_dw:avx2")),
@@ -300,7 +299,7 @@ def test_deep_layers_of_few_pixels(
     assert (found.formulation == "im2col") == is_so
 
 
-@pytest.mark.parametrize("text", ["mb8ic512ih7oc512kh3ph1", "mb2ic64ih14oc64kh3ph1"])
+@pytest.mark.parametrize("text", ["mb8ic512ih7oc512kh3ph1", "mb8ic64ih56oc64kh3ph1"])
 def test_layout_any_where_planes_are_small(text: str) -> None:
     first = next(iter(preferences(problem_of(text, "BWD_D", "f32", "NCX"), 2))).choice
     assert (first.activations, first.formulation) == ("any", "direct")
