@@ -150,6 +150,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.strided": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.transposed": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.weights": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",

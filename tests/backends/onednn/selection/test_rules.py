@@ -41,6 +41,8 @@ def first_rule(problem: Problem, available: int = 2) -> Rule:
         ("mb1ic1ih400oc3kh5ph2", "BWD_W", "f32", "NCX", ("nxc", "direct", "jit:avx2")),
         ("mb2ic1ih64oc8kh3ph1", "BWD_W", "bf16", "NXC", ("nxc", "direct", "jit_bf16:any")),
         ("mb8ic8ih86oc32kh1", "FWD_D", "f32", "NCX", ("given", "matmul", "gemm:jit:f32")),
+        ("mb6ic288ih80oc48kh3sh2ph1", "BWD_D", "f32", "NCX", ("any", "direct", "jit:avx512_core")),
+        ("mb2ic10ih28oc48kh3sh2ph1", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb16ic192ih14oc192kh3ph1", "BWD_D", "f32", "NCX", ("nxc", "direct", "brgconv:any")),
         ("mb2ic3ih224oc64kh7sh2ph3", "BWD_D", "f32", "NCX", ("any", "direct", "x64:gemm:jit")),
         ("mb2ic1ih231oc80kh3sh2ph1", "BWD_D", "f32", "NXC", ("given", "direct", "x64:gemm:jit")),

@@ -24,6 +24,7 @@ from .im2col import IM2COL
 from .products import PRODUCTS
 from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape
 from .small import SMALL
+from .strided import STRIDED_DATA
 from .transposed import TRANSPOSED
 from .weights import WEIGHTS
 
@@ -61,7 +62,7 @@ def rules_of(shape: Shape) -> Iterator[Rule]:
         SMALL,
         PRODUCTS,
         () if shape.dense else GROUPED,
-        DATA if shape.data else WEIGHTS if shape.weights else FORWARD,
+        (*DATA, *STRIDED_DATA) if shape.data else WEIGHTS if shape.weights else FORWARD,
         GENERAL,
     )
     return (rule for table in tables for rule in table if rule.applies(shape))

@@ -343,35 +343,4 @@ DATA = (
         " 3x3, minibatch 16: 1.13; both gradients, which share the reorder of diff_dst in layout"
         " any: 0.96 to 1.10, and with fewer channels down to 0.83 (64, 56 x 56)",
     ),
-    Rule(
-        lambda s: (
-            s.dense_first
-            and not s.bf16
-            and s.strided
-            and s.channels >= 512
-            and s.positions >= 16
-            and s.pixels <= 16
-        ),
-        "nxc",
-        JIT,
-        "512 -> 1024, 8 x 8, 4x4/2: 1.5; 256 -> 512, 16 x 16: 1.05",
-    ),
-    Rule(
-        lambda s: (
-            s.dense_first
-            and not s.bf16
-            and s.strided
-            and s.channels >= 256
-            and 1 < s.positions < 16
-        ),
-        "nxc",
-        JIT,
-        "256, 28 x 28, 3x3/2: 1.04 to 1.07; 512, 14 x 14: 1.0; 4x4/2 loses",
-    ),
-    Rule(
-        lambda s: s.dense_last and s.strided and s.positions >= 16 and s.pixels <= 16,
-        "given",
-        JIT,
-        "512 -> 1024, 8 x 8, 4x4/2: 1.2",
-    ),
 )
