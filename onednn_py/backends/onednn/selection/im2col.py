@@ -32,6 +32,9 @@ _Sizes = tuple[int, ...]
 # weights gradients with more, 11 gained.
 MOST_WINDOWS = 16
 
+# Each position of the kernel is a copy of its own.
+MOST_POSITIONS = 256
+
 # So many elements are gathered on one thread: the interpreter's lock takes longer to change hands.
 SINGLE_THREADED = 2**21
 
@@ -91,7 +94,7 @@ class PatchProduct(Product):
         return flat
 
     def _window_axes(self, layout: TensorLayout) -> list[Axis]:
-        """Return images and windows in the order in which they lie in diff_dst."""
+        """Return images and windows in the order in which they lie in dst."""
         axes = list(zip(layout.shape, layout.strides, strict=True))
         images, windows = axes[0], axes[-len(self.kernel) :]
         return [*windows, images] if _images_are_innermost(self.dst) else [images, *windows]
@@ -116,14 +119,14 @@ def as_patch_product(problem: Problem) -> tuple[PatchProduct, set[str]] | None:
     """Return a weights gradient or a forward pass on patches, and the roles that NumPy copies.
 
     A problem without groups whose kernel has several elements, in the roles of a convolution. dst
-    is copied where the pixels of all images are no axis. None for another problem, for patches of
-    too many windows, and where the weights of one output, or of one element of the patches, are no
-    axis.
+    is copied where the pixels of all images are no axis. None for another problem, for too many
+    windows or kernel positions, and where the weights of one output, or of one element of the
+    patches, are no axis.
     """
     inner = problem.as_convolution()
     if inner.direction is Direction.BACKWARD_DATA or inner.groups > 1:
         return None
-    if prod(inner.kernel) == 1 or not inner.weights.is_nested:
+    if not (1 < prod(inner.kernel) <= MOST_POSITIONS and inner.weights.is_nested):
         return None
     dst, copied = inner.dst, {"src"}
     if dst.shape[0] * prod(dst.shape[2:]) > MOST_WINDOWS * dst.shape[1]:
@@ -226,7 +229,7 @@ class _Position(NamedTuple):
     elements: _Index
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _positions(
     kernel: _Sizes,
     windows: _Sizes,

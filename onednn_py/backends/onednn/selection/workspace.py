@@ -143,8 +143,13 @@ def copies_activations(engine: Engine, candidate: Candidate) -> bool:
 
 
 def over_limit(engine: Engine, candidate: Candidate) -> bool:
-    """Whether an execution would take far more memory than the problem's tensors."""
+    """Whether an execution would take far more memory than the problem's tensors.
+
+    Patches are many times as large as src, so that they have a limit in small problems, too.
+    """
     tensors = _tensor_bytes((candidate,))
+    if candidate.formulation.gathers:
+        tensors = max(tensors, SMALL_TENSORS)
     return tensors >= SMALL_TENSORS and (
         _workspace_bytes(engine, candidate) > LARGEST_WORKSPACE * tensors
     )

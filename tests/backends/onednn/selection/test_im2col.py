@@ -21,7 +21,11 @@ from onednn_py.backends.onednn.selection.heuristics import Preference
 from onednn_py.backends.onednn.selection.im2col import as_patch_product, gather
 from onednn_py.backends.onednn.selection.rules import ANY_NAME, GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of
-from onednn_py.backends.onednn.selection.workspace import split_candidate
+from onednn_py.backends.onednn.selection.workspace import (
+    SMALL_TENSORS,
+    over_limit,
+    split_candidate,
+)
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import (
     FORMATS,
@@ -120,9 +124,12 @@ def test_other_problems_have_no_patches() -> None:
         run = CandidateRun(CURATED[name].integers("f32"), operation, "NCX")
         assert as_patch_product(run.problem) is None
         assert formulate(run.problem, "f32", "im2col") is None
-    many = case((30, 30), 3, inputs=4, outputs=8, minibatch=2)
-    run = CandidateRun(many.integers("f32"), "convolution", "NXC")
-    assert as_patch_product(run.problem) is None
+    for many in (
+        case((30, 30), 3, inputs=4, outputs=8, minibatch=2),
+        case((20, 20), 17, inputs=4, outputs=8, minibatch=1),
+    ):
+        run = CandidateRun(many.integers("f32"), "convolution", "NXC")
+        assert as_patch_product(run.problem) is None
     run = CandidateRun(GEOMETRIES["3x3"].integers("f32"), "convolution_backward_weights", "NXC")
     assert formulate(run.problem, "f32", "im2col", 3, "minibatch") is not None
     assert formulate(run.problem, "f32", "im2col", 3, "spatial") is None
@@ -202,3 +209,21 @@ def test_a_packed_src_is_read_by_the_same_geometry_alone() -> None:
     assert packed is not None
     assert plans[0].accepts(packed)
     assert not plans[1].accepts(packed)
+
+
+@needs_onednn
+def test_patches_have_a_limit_in_small_problems_too() -> None:
+    """Tensors of 7 MB, patches of 15 MB, of which chunks of the minibatch have a part."""
+    geometry = case((17, 17), 5, pads=2, minibatch=16, inputs=32, outputs=296)
+    run = CandidateRun(geometry.integers("f32"), "convolution_backward_weights", "NXC")
+    whole = formulate(run.problem, "f32", "im2col")
+    assert whole is not None
+    assert 4 * whole.problem.src.size > 1.2 * SMALL_TENSORS
+    choice = Choice("f32", "im2col", "given", "given")
+    assert candidate_of(current_engine(), run.problem, Preference(choice)) is None
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    found = candidate_of(current_engine(), run.problem, Preference(choice, splits=True))
+    assert found is not None
+    assert len(found.formulation.chunks) > 1
+    assert not over_limit(current_engine(), found)
