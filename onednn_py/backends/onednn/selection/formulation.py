@@ -91,13 +91,16 @@ class Formulation:
 
         Equal where two formulations read the same elements in the same order.
         """
-        if role == "src" and self.gathers:
-            geometry = self.problem
-            return geometry.strides, geometry.dilations, geometry.pads_begin, geometry.pads_end
+        problem = self.problem
+        factors = problem.factors if isinstance(problem, Product) else None
+        of_matrix: Hashable = None
+        if self.gathers:
+            # A matrix does not say which axes of the tensor it has, nor where windows stand.
+            geometry = problem.strides, problem.dilations, problem.pads_begin, problem.pads_end
+            of_matrix = getattr(problem, role).dense(), geometry if role == "src" else None
         if role != "weights":
-            return None
-        factors = self.problem.factors if isinstance(self.problem, Product) else None
-        return self.swaps_channels, self.flips, self.dst_is_weights, factors
+            return of_matrix
+        return self.swaps_channels, self.flips, self.dst_is_weights, factors, of_matrix
 
     def dtype(self, role: str) -> str:
         """Return the data type of what the primitive reads or writes."""

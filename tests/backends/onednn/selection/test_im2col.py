@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from onednn_py.backends.onednn.selection.workspace import (
     over_limit,
     split_candidate,
 )
-from onednn_py.problem.problem import Problem
+from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import (
     FORMATS,
     CandidateRun,
@@ -209,6 +210,31 @@ def test_a_packed_src_is_read_by_the_same_geometry_alone() -> None:
     assert packed is not None
     assert plans[0].accepts(packed)
     assert not plans[1].accepts(packed)
+
+
+@needs_onednn
+def test_packed_weights_are_read_in_the_same_order_alone() -> None:
+    """Inputs may lie behind the kernel's positions or before, in a matrix of the same strides."""
+    geometry = case((4, 4), 3, pads=1, minibatch=2, inputs=16, outputs=8)
+    tensors = geometry.integers("f32")
+    run = CandidateRun(tensors, "convolution", "NCX")
+    weights = tensors.arrays["weights"]
+    inputs_last = np.moveaxis(np.ascontiguousarray(np.moveaxis(weights, 1, -1)), -1, 1)
+    layout = TensorLayout((1, *weights.shape), (1, *(n // 4 for n in inputs_last.strides)))
+    other_images = replace(geometry, minibatch=1).integers("f32")
+    plan, of_other_order, of_other_images = (
+        OneDNNPlan(current_engine(), candidate(problem, "f32", GEMM))
+        for problem in (
+            run.problem,
+            replace(run.problem, weights=layout),
+            CandidateRun(other_images, "convolution", "NCX").problem,
+        )
+    )
+    packed = plan.pack("weights", weights[np.newaxis])
+    assert packed is not None
+    assert plan.accepts(packed)
+    assert of_other_images.accepts(packed)
+    assert not of_other_order.accepts(packed)
 
 
 @needs_onednn
