@@ -89,7 +89,7 @@ class Formulation:
     def order(self, role: str) -> Hashable:
         """Return what of a tensor's order of elements its memory descriptor does not say.
 
-        Equal where two formulations read the same elements in the same order.
+        Equal only where two formulations read the same elements in the same order.
         """
         problem = self.problem
         factors = problem.factors if isinstance(problem, Product) else None

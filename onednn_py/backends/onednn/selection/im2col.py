@@ -35,7 +35,8 @@ MOST_WINDOWS = 16
 # Each position of the kernel is a copy of its own.
 MOST_POSITIONS = 256
 
-# So many elements are gathered on one thread: the interpreter's lock takes longer to change hands.
+# Up to so many elements are gathered on one thread: the interpreter's lock takes long to change
+# hands.
 SINGLE_THREADED = 2**21
 
 
