@@ -183,8 +183,9 @@ class StridedCandidateRun(CandidateRun):
         for result in results:
             result[...] = 77
         canonical = {name: view.canonical(self._arrays[name]) for name, view in self._views.items()}
-        for _ in range(2):
-            plan.execute(canonical)
+        with _used_workspaces():
+            for _ in range(2):
+                plan.execute(canonical)
         self._compare(plan, results)
 
 

@@ -56,7 +56,7 @@ class Preference:
     splits: bool = False
 
 
-def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
+def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iterator[Preference]:
     """Yield what to try first, best first.
 
     Parameters
@@ -64,6 +64,8 @@ def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
     problem : Problem
     available : int, optional
         The number of threads that the call has; 0 for several.
+    cpu_isa : str, optional
+        oneDNN's name of the CPU's instruction sets.
     """
     threads = 1 if is_small(problem) else 0
     for dtype in compute_dtypes(problem):
@@ -72,7 +74,7 @@ def preferences(problem: Problem, available: int = 0) -> Iterator[Preference]:
         # over the limit take, in chunks, 1.8 times as long for 3-D backward data with channels
         # last, 1.2 times for a forward 1x1. In the smaller types all take much.
         splits = problem.dtype != "f32"
-        shape = Shape(problem, dtype, available=available)
+        shape = Shape(problem, dtype, available=available, cpu_isa=cpu_isa)
         for rule in rules_of(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from tests.support.candidate_runs import (
     CandidateRun,
     StridedCandidateRun,
     computes_products,
+    plan_problem,
 )
 from tests.support.cases import CURATED, Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -174,8 +176,7 @@ def test_patches_are_what_windows_meet(dtype: str, geometry: Case, seed: int) ->
     np.testing.assert_array_equal(target, met)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_patches_on_several_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patches_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(im2col, "SINGLE_THREADED", 0)
     geometry = GEOMETRIES["wide pads"]
     run = CandidateRun(geometry.integers("f32"), "convolution_backward_weights", "NCX")
@@ -184,7 +185,7 @@ def test_patches_on_several_threads(threads: int, monkeypatch: pytest.MonkeyPatc
     one, several = np.full(shape, np.nan, "f4"), np.full(shape, np.nan, "f4")
     with onednn_py.num_threads(1):
         gather(one, src, run.problem)
-    with onednn_py.num_threads(threads):
+    with onednn_py.num_threads(2):
         gather(several, src, run.problem)
     assert not np.isnan(one).any()
     np.testing.assert_array_equal(several, one)
@@ -213,8 +214,12 @@ def test_a_packed_src_is_read_by_the_same_geometry_alone() -> None:
 
 
 @needs_onednn
-def test_packed_weights_are_read_in_the_same_order_alone() -> None:
+def test_packed_weights_are_read_in_the_same_order_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Inputs may lie behind the kernel's positions or before, in a matrix of the same strides."""
+    # Where oneDNN has no convolution, the product reads them.
+    monkeypatch.setattr(OneDNNPlan, "_by_other_ways", lambda self: None)
     geometry = case((4, 4), 3, pads=1, minibatch=2, inputs=16, outputs=8)
     tensors = geometry.integers("f32")
     run = CandidateRun(tensors, "convolution", "NCX")
@@ -235,6 +240,86 @@ def test_packed_weights_are_read_in_the_same_order_alone() -> None:
     assert plan.accepts(packed)
     assert of_other_images.accepts(packed)
     assert not of_other_order.accepts(packed)
+
+
+DEEP = case((4, 4), 3, pads=1, minibatch=1, inputs=256, outputs=512)
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_fpmath_mode(dtype: str) -> None:
+    """The products of small integers are exact in bfloat16, too, whatever rounds its factors."""
+    for operation in OPERATIONS:
+        run = CandidateRun(GEOMETRIES["3x3"].integers(dtype), operation, "NXC")
+        run.problem = replace(run.problem, fpmath_mode="bf16")
+        run.check(OneDNNPlan(current_engine(), candidate(run.problem, "f32")))
+
+
+@needs_onednn
+@pytest.mark.usefixtures("fresh_cache")
+def test_packed_weights_are_those_of_a_convolution() -> None:
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    tensors = DEEP.integers("f32")
+    for operation in ("convolution", "conv_transpose_backward_data"):
+        run = CandidateRun(tensors, operation, "NXC")
+        plan = plan_problem(run.problem)
+        assert isinstance(plan, OneDNNPlan)
+        assert plan.choice.formulation == "im2col"
+        direct = plan.reading_packed("weights")
+        assert direct.choice.formulation != "im2col"
+        assert direct is plan.reading_packed("weights")
+        assert plan.reading_packed("src") is plan
+        run.check(direct)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("fresh_cache")
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_both_gradients(data_format: str) -> None:
+    """The data gradient of a transposed convolution and its weights gradient, in one call."""
+    tensors = DEEP.integers("f32")
+    for transposed in (False, True):
+        name = "conv_transpose" if transposed else "convolution"
+        arguments, keywords = tensors.arguments(name, data_format, FORMATS[data_format])
+        (_, diff_dst, _), _ = tensors.arguments(
+            f"{name}_backward_weights", data_format, FORMATS[data_format]
+        )
+        backward = getattr(onednn_py, f"{name}_backward")
+        call = (arguments[0], arguments[1], diff_dst)
+        plan = onednn_py.plan(backward, *call, **keywords, backend="onednn")
+        assert "im2col" in str(plan)
+        found = plan(*call)
+        expected = backward(*call, **keywords, backend="numpy")
+        packed = plan(call[0], plan.pack("weights", call[1]), call[2])
+        for one, other, third in zip(found, expected, packed, strict=True):
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(third, other)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("fresh_cache")
+def test_a_plan_on_many_threads() -> None:
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    tensors = DEEP.integers("f32")
+    (src, diff_dst, shape), keywords = tensors.arguments(
+        "convolution_backward_weights", "NXC", FORMATS["NXC"]
+    )
+    function = onednn_py.convolution_backward_weights
+    plan = onednn_py.plan(function, src, diff_dst, shape, **keywords, backend="onednn")
+    assert "im2col" in str(plan)
+    expected = function(src, diff_dst, shape, **keywords, backend="numpy")
+
+    def work(factor: int) -> bool:
+        return all(
+            np.array_equal(actual, factor * wanted)
+            for _ in range(3)
+            for actual, wanted in zip(plan(src, factor * diff_dst), expected, strict=True)
+        )
+
+    with ThreadPoolExecutor(4) as workers:
+        assert all(workers.map(work, range(-6, 7)))
 
 
 @needs_onednn

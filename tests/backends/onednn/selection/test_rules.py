@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onednn_py.backends.onednn.selection.heuristics import preferences
@@ -9,8 +11,10 @@ from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.data import DATA
 from onednn_py.backends.onednn.selection.rules.forward import FORWARD
 from onednn_py.backends.onednn.selection.rules.grouped import GROUPED
+from onednn_py.backends.onednn.selection.rules.im2col import IM2COL
 from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
 from onednn_py.backends.onednn.selection.rules.small import SMALL
+from onednn_py.backends.onednn.selection.rules.strided import STRIDED_DATA
 from onednn_py.backends.onednn.selection.rules.transposed import TRANSPOSED
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
 from onednn_py.problem.problem import Problem
@@ -254,7 +258,11 @@ def test_what_convolutions_compute_faster(
 
 
 @pytest.mark.parametrize(
-    "rule", [*SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED, *DATA, *WEIGHTS, *FORWARD]
+    "rule",
+    [
+        *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED),
+        *(*DATA, *STRIDED_DATA, *WEIGHTS, *FORWARD),
+    ],
 )
 def test_every_rule_names_its_measurement(rule: Rule) -> None:
     assert any(character.isdigit() for character in rule.measured)
@@ -297,8 +305,45 @@ def test_deep_layers_of_few_pixels(
     text: str, direction: str, dtype: str, data_format: str, is_so: bool
 ) -> None:
     problem = problem_of(text, direction, dtype, data_format)
-    found = next(iter(preferences(problem, 2))).choice
+    found = next(iter(preferences(problem, 2, "avx512_core_amx"))).choice
     assert (found.formulation == "im2col") == is_so
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "name"),
+    [
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_W", "f32", "NCX", "gemm:jit:f32"),
+        ("mb2ic1024ih4oc1024kh3ph1", "FWD_D", "f32", "NCX", "brg:avx512_core"),
+        ("mb4ic512ih4oc1024kh3ph1", "FWD_D", "f32", "NXC", "brg:avx512_core"),
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "FWD_D", "f32", "NXC", None),
+        ("mb1ic512ih3oc512kh3ph1", "FWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
+        ("mb4ic512ih7oc512kh3ph1", "FWD_D", "bf16", "NXC", "brg:avx512_core_bf16"),
+        ("mb2ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NCX", "brg:avx512_core_bf16"),
+        ("mb4ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", "brg:avx512_core_bf16"),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", None),
+    ],
+)
+def test_deep_layers_without_amx(
+    text: str, direction: str, dtype: str, data_format: str, name: str | None
+) -> None:
+    problem = problem_of(text, direction, dtype, data_format)
+    ruled = preferences(problem, 2, "avx512_core_bf16")
+    # Rules whose implementations only AMX has are passed over.
+    found = next(one for one in ruled if "amx" not in one.family.pattern)
+    assert (found.choice.formulation == "im2col") == (name is not None)
+    assert name is None or found.family.search(name)
+
+
+@pytest.mark.parametrize("cpu_isa", ["avx512_core_amx", "avx512_core"])
+@pytest.mark.parametrize(("direction", "data_format"), [("BWD_W", "NCX"), ("FWD_D", "NXC")])
+def test_products_with_patches_are_for_strict_float32(
+    direction: str, data_format: str, cpu_isa: str
+) -> None:
+    """Where products may be rounded to bfloat16, a convolution on AMX rounds them."""
+    strict = problem_of("mb2ic512ih4oc1024kh3ph1", direction, "f32", data_format)
+    for problem, expected in ((strict, True), (replace(strict, fpmath_mode="bf16"), False)):
+        choices = [one.choice.formulation for one in preferences(problem, 2, cpu_isa)]
+        assert ("im2col" in choices) == expected
 
 
 @pytest.mark.parametrize("text", ["mb8ic512ih7oc512kh3ph1", "mb8ic64ih56oc64kh3ph1"])

@@ -3,22 +3,27 @@
 The fewer windows all images have beside the outputs, the less the copy of patches takes beside the
 product. Weights of fewer elements are over before NumPy's calls for each position of the kernel.
 
-Fitted on 1412 weights gradients and 1185 forward passes, data gradients of transposed convolutions
-included, and judged on 659 and 634 others: drawn problems of 48 to 2048 channels, 1 to 32 images,
-lines, planes and volumes of few pixels. Figures are times by the rule over those of the rules
-behind it, in geometric mean and at worst, of the problems fitted on and of those judged on. Of 833
-weights gradients of the survey, whose layers are not as deep, the rules apply to 2, 0.76 and 1.11.
+Figures are times by the rule over those of the rules behind it, in geometric mean and at worst, of
+the problems fitted on and of others that it was judged on. All are drawn problems of 48 to 2048
+channels, 1 to 32 images, lines, planes and volumes of few pixels. Of 833 weights gradients of the
+survey, whose layers are not as deep, the rules apply to 2, 0.76 and 1.11.
+
+Two cores with AMX: 1412 weights gradients and 1185 forward passes, data gradients of transposed
+convolutions included, judged on 659 and 634. Two cores of an AMD EPYC without AMX, where brgemm is
+faster than gemm in forward passes: 771 weights gradients in bfloat16 and 2020 forward passes. The
+rules of float32 weights gradients, fitted with AMX, were judged there on 351, too: 0.44, 1.71 of
+129 and 0.59, 2.12 of 222.
 """
 
 from __future__ import annotations
 
-from .rule import AMX_MATMUL, GEMM, Rule, Shape
+from .rule import AMX_MATMUL, GEMM, MATMUL, Rule, Shape
 
 __all__ = ["IM2COL"]
 
 
 def _has_patches(s: Shape) -> bool:
-    return s.dense and s.positions > 1 and not s.converted
+    return s.dense and s.positions > 1 and not s.converted and (s.bf16 or s.is_strict)
 
 
 IM2COL = (
@@ -119,6 +124,7 @@ IM2COL = (
             and s.forward
             and s.dense_first
             and not s.bf16
+            and s.has_amx
             and not s.transposed
             and (
                 (
@@ -132,8 +138,8 @@ IM2COL = (
         "given",
         GEMM,
         "0.73, 1.18 of 32; 0.78, 1.12 of 18; 992 -> 568, 3 x 3, 5x5/2, minibatch 4: 0.69; 1080 ->"
-        " 1984, 4 x 4, 3x3/2, minibatch 32: 0.58; transposed, 512 from 1024, 4 x 4, 4x4/2,"
-        " minibatch 2: 2.2",
+        " 1984, 4 x 4, 3x3/2, minibatch 32: 0.58; not taken:"
+        " transposed, 512 from 1024, 4 x 4, 4x4/2, minibatch 2: 2.2",
         formulation="im2col",
         weights="given",
     ),
@@ -143,6 +149,7 @@ IM2COL = (
             and s.forward
             and s.dense_last
             and not s.bf16
+            and s.has_amx
             and (
                 (s.all_pixels < 0.3 * s.outputs and s.weights_size >= 2**20)
                 or (s.pixels <= 9 and s.all_pixels < 1.5 * s.outputs and s.weights_size >= 2**20)
@@ -192,8 +199,125 @@ IM2COL = (
         "given",
         AMX_MATMUL,
         "0.43, 1.57 of 130; 0.45, 1.86 of 76; 776 -> 832, 5 x 5, 3x3/2, minibatch 4: 0.22; 496 ->"
-        " 736, 5 x 5, 3x3, minibatch 6: 0.46; of more windows, 512"
-        " -> 1024, 32 x 32, 3x3, minibatch 2: 2.1",
+        " 736, 5 x 5, 3x3, minibatch 6: 0.46; not taken: 512 ->"
+        " 1024, 32 x 32, 3x3, minibatch 2: 2.1",
+        formulation="im2col",
+        weights="given",
+    ),
+    # From here on, without AMX.
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.forward
+            and s.dense_first
+            and not s.bf16
+            and (
+                (s.all_pixels < 0.02 * s.outputs and s.weights_size >= 2**20)
+                or (s.all_pixels < 0.04 * s.outputs and s.weights_size >= 2**21)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.59, 1.30 of 69; 0.57, 3.36 of 33; 528 -> 1024, 3 x 3, 2x2/2, minibatch 32: 0.57; 56 ->"
+        " 1720, 4 x 4, 5x5, minibatch 4: 1.34; 144 from 1024 transposed, 4 x 4, 3x3/2, minibatch 1:"
+        " 3.36",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.forward
+            and s.dense_last
+            and not s.bf16
+            and (
+                (s.all_pixels < 0.13 * s.outputs and s.weights_size >= 2**19)
+                or (s.all_pixels < 0.2 * s.outputs and s.weights_size >= 2**21)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.57, 2.00 of 152; 0.63, 2.53 of 100; 392 -> 1752, 4 x 4, 2x2, minibatch 2: 0.65; 128 from"
+        " 344 transposed, 3 x 3 x 3, 3x3x3/2, minibatch 2: 2.53",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.forward
+            and s.dense_first
+            and s.bf16
+            and (
+                (s.all_pixels < 0.01 * s.outputs and s.weights_size >= 2**19)
+                or (s.all_pixels < 0.02 * s.outputs and s.weights_size >= 2**20)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.51, 1.30 of 55; 0.52, 1.06 of 44; 128 -> 2040, a line of 77, 5/2, minibatch 1: 0.54;"
+        " 272 -> 512, 5 x 5, 3x3, minibatch 1: 1.06",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.forward
+            and s.dense_last
+            and s.bf16
+            and (
+                (s.all_pixels < 0.2 * s.outputs and s.weights_size >= 2**18)
+                or (s.all_pixels < 0.5 * s.outputs and s.weights_size >= 2**21)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.55, 1.99 of 204; 0.57, 2.14 of 190; 2032 -> 1320, 4 x 4, 3x3, minibatch 4: 0.65; 88 ->"
+        " 128, 3 x 3, 5x5, minibatch 1: 2.14",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.weights
+            and s.dense_first
+            and s.bf16
+            and (
+                (s.all_pixels < 0.1 * s.outputs and s.weights_size >= 2**18)
+                or (s.all_pixels < 0.2 * s.outputs and s.weights_size >= 2**21)
+                or (s.all_pixels < 0.6 * s.outputs and s.weights_size >= 2**22)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.47, 1.89 of 186; 0.52, 1.67 of 156; 120 -> 1024, a line of 9, 3, minibatch 8: 0.55;"
+        " 104 -> 312 transposed, 3 x 3, 4x4, minibatch 1: 1.67",
+        formulation="im2col",
+        weights="given",
+    ),
+    Rule(
+        lambda s: (
+            _has_patches(s)
+            and not s.has_amx
+            and s.weights
+            and s.dense_last
+            and s.bf16
+            and (
+                (s.all_pixels < 0.3 * s.outputs and s.weights_size >= 2**17)
+                or (s.all_pixels < 0.8 * s.outputs and s.weights_size >= 2**20)
+            )
+        ),
+        "given",
+        MATMUL,
+        "0.48, 1.47 of 301; 0.47, 1.60 of 297; 336 -> 304, 6 x 6, 2x2/2, minibatch 2: 0.5; 64 ->"
+        " 120, 3 x 3 x 3, 3x3x3/2, minibatch 1: 1.60",
         formulation="im2col",
         weights="given",
     ),

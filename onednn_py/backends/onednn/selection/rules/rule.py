@@ -97,11 +97,16 @@ class Shape:
     channels and ``group_products`` the product of both. ``dst_size`` is that of the caller's dst,
     whichever role it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole
     minibatch. A call that has one thread ``is_single``. A ``large_depthwise`` problem whose
-    executions, one an image, are too short for two threads has ``short_steps``.
+    executions, one an image, are too short for two threads has ``short_steps``. A problem
+    ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx`` or not.
     """
 
-    def __init__(self, problem: Problem, compute_dtype: str, *, available: int = 0) -> None:
+    def __init__(
+        self, problem: Problem, compute_dtype: str, *, available: int = 0, cpu_isa: str = ""
+    ) -> None:
         self.is_single = available == 1
+        self.has_amx = "amx" in cpu_isa
+        self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA
         self.weights = inner.direction is Direction.BACKWARD_WEIGHTS
