@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from onednn_py.backends.onednn.selection.heuristics import preferences
@@ -17,6 +15,10 @@ from onednn_py.backends.onednn.selection.rules.small import SMALL
 from onednn_py.backends.onednn.selection.rules.strided import STRIDED_DATA
 from onednn_py.backends.onednn.selection.rules.transposed import TRANSPOSED
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
+from onednn_py.backends.onednn.selection.rules.without_amx import (
+    BF16_WITHOUT_AMX,
+    F32_WITHOUT_AMX,
+)
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
@@ -29,8 +31,12 @@ def problem_of(
     return Case(descriptor, direction, dtype, data_format).problem()
 
 
-def first_rule(problem: Problem, available: int = 2) -> Rule:
-    return next(rules_of(Shape(problem, problem.dtype, available=available)))
+AMX = "avx512_core_amx"
+
+
+def first_rule(problem: Problem, available: int = 2, cpu_isa: str = AMX) -> Rule:
+    shape = Shape(problem, problem.dtype, available=available, cpu_isa=cpu_isa)
+    return next(rules_of(shape))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_transposed_as_convolution(
 )
 def test_bfloat16_weights_by_the_first_implementation(text: str) -> None:
     """It takes a sixth to a half of the time of what float32 needs rules for."""
-    shape = Shape(problem_of(text, "BWD_W", "bf16", "NCX"), "bf16")
+    shape = Shape(problem_of(text, "BWD_W", "bf16", "NCX"), "bf16", cpu_isa=AMX)
     assert not list(rules_of(shape))
 
 
@@ -175,7 +181,7 @@ def test_bfloat16_upsampling_by_patches() -> None:
     ],
 )
 def test_short_steps_on_one_thread(text: str, dtype: str, threads: int) -> None:
-    choices = [one.choice for one in preferences(problem_of(text, "BWD_W", dtype, "NXC"), 2)]
+    choices = [one.choice for one in preferences(problem_of(text, "BWD_W", dtype, "NXC"), 2, AMX)]
     of_forward = [choice for choice in choices if choice.formulation == "dst_as_weights"]
     assert of_forward[0].threads == threads
 
@@ -183,8 +189,11 @@ def test_short_steps_on_one_thread(text: str, dtype: str, threads: int) -> None:
 def test_bfloat16_through_float32() -> None:
     """Depthwise weights gradients of few channels, where float32 has the faster kernels."""
     problem = problem_of("g4mb4ic4ih56oc4kh7ph3", "BWD_W", "bf16", "NCX")
-    dtypes = [preference.choice.compute_dtype for preference in preferences(problem, 2)]
-    names = [rule.family.search("jit:avx512_core") for rule in rules_of(Shape(problem, "bf16"))]
+    dtypes = [preference.choice.compute_dtype for preference in preferences(problem, 2, AMX)]
+    names = [
+        rule.family.search("jit:avx512_core")
+        for rule in rules_of(Shape(problem, "bf16", cpu_isa=AMX))
+    ]
     assert any(names)
     assert dtypes[1] == "f32"
 
@@ -192,7 +201,11 @@ def test_bfloat16_through_float32() -> None:
 def test_depthwise_weights_do_not_rely_on_avx2() -> None:
     """v3.2 must not run jit:avx2 on an incomplete block of channels."""
     problem = problem_of("g32mb4ic32ih22oc32kh7ph3", "BWD_W", "f32", "NCX")
-    rules = [rule for rule in rules_of(Shape(problem, "f32")) if rule.family.search("jit:avx2")]
+    rules = [
+        rule
+        for rule in rules_of(Shape(problem, "f32", cpu_isa=AMX))
+        if rule.family.search("jit:avx2")
+    ]
     assert rules[0].activations == "nxc"
     assert rules[0].family.search("jit:avx512_core")
 
@@ -230,7 +243,7 @@ def test_products(text: str, direction: str, dtype: str, data_format: str, name:
 )
 def test_products_with_a_bias(text: str, is_gemm: bool) -> None:
     """Channels first, oneDNN's matmul has no bias of the rows."""
-    shape = Shape(problem_of(text, "FWD_B", "f32", "NCX"), "f32")
+    shape = Shape(problem_of(text, "FWD_B", "f32", "NCX"), "f32", cpu_isa=AMX)
     direct = [rule for rule in rules_of(shape) if rule.formulation == "direct"]
     found = bool(direct) and direct[0].family.search("x64:gemm:jit") is not None
     assert found == is_gemm
@@ -254,7 +267,9 @@ def test_what_convolutions_compute_faster(
     text: str, direction: str, dtype: str, data_format: str
 ) -> None:
     problem = problem_of(text, direction, dtype, data_format)
-    assert all(rule.formulation != "matmul" for rule in rules_of(Shape(problem, dtype)))
+    assert all(
+        rule.formulation != "matmul" for rule in rules_of(Shape(problem, dtype, cpu_isa=AMX))
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,6 +277,7 @@ def test_what_convolutions_compute_faster(
     [
         *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED),
         *(*DATA, *STRIDED_DATA, *WEIGHTS, *FORWARD),
+        *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX),
     ],
 )
 def test_every_rule_names_its_measurement(rule: Rule) -> None:
@@ -276,7 +292,7 @@ def test_rules_apply_in_their_own_direction() -> None:
         for text in ("mb2ic3ih56oc64kh7sh2ph3", "mb2ic64ih56oc64kh1", "g32mb2ic32ih56oc32kh3ph1"):
             for data_format in ("NCX", "NXC"):
                 problem = problem_of(text, direction, "f32", data_format)
-                applied = {id(rule) for rule in rules_of(Shape(problem, "f32"))}
+                applied = {id(rule) for rule in rules_of(Shape(problem, "f32", cpu_isa=AMX))}
                 assert not applied & others
 
 
@@ -305,48 +321,11 @@ def test_deep_layers_of_few_pixels(
     text: str, direction: str, dtype: str, data_format: str, is_so: bool
 ) -> None:
     problem = problem_of(text, direction, dtype, data_format)
-    found = next(iter(preferences(problem, 2, "avx512_core_amx"))).choice
+    found = next(iter(preferences(problem, 2, AMX))).choice
     assert (found.formulation == "im2col") == is_so
-
-
-@pytest.mark.parametrize(
-    ("text", "direction", "dtype", "data_format", "name"),
-    [
-        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_W", "f32", "NCX", "gemm:jit:f32"),
-        ("mb2ic1024ih4oc1024kh3ph1", "FWD_D", "f32", "NCX", "brg:avx512_core"),
-        ("mb4ic512ih4oc1024kh3ph1", "FWD_D", "f32", "NXC", "brg:avx512_core"),
-        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "FWD_D", "f32", "NXC", None),
-        ("mb1ic512ih3oc512kh3ph1", "FWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
-        ("mb4ic512ih7oc512kh3ph1", "FWD_D", "bf16", "NXC", "brg:avx512_core_bf16"),
-        ("mb2ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NCX", "brg:avx512_core_bf16"),
-        ("mb4ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", "brg:avx512_core_bf16"),
-        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", None),
-    ],
-)
-def test_deep_layers_without_amx(
-    text: str, direction: str, dtype: str, data_format: str, name: str | None
-) -> None:
-    problem = problem_of(text, direction, dtype, data_format)
-    ruled = preferences(problem, 2, "avx512_core_bf16")
-    # Rules whose implementations only AMX has are passed over.
-    found = next(one for one in ruled if "amx" not in one.family.pattern)
-    assert (found.choice.formulation == "im2col") == (name is not None)
-    assert name is None or found.family.search(name)
-
-
-@pytest.mark.parametrize("cpu_isa", ["avx512_core_amx", "avx512_core"])
-@pytest.mark.parametrize(("direction", "data_format"), [("BWD_W", "NCX"), ("FWD_D", "NXC")])
-def test_products_with_patches_are_for_strict_float32(
-    direction: str, data_format: str, cpu_isa: str
-) -> None:
-    """Where products may be rounded to bfloat16, a convolution on AMX rounds them."""
-    strict = problem_of("mb2ic512ih4oc1024kh3ph1", direction, "f32", data_format)
-    for problem, expected in ((strict, True), (replace(strict, fpmath_mode="bf16"), False)):
-        choices = [one.choice.formulation for one in preferences(problem, 2, cpu_isa)]
-        assert ("im2col" in choices) == expected
 
 
 @pytest.mark.parametrize("text", ["mb8ic512ih7oc512kh3ph1", "mb8ic64ih56oc64kh3ph1"])
 def test_layout_any_where_planes_are_small(text: str) -> None:
-    first = next(iter(preferences(problem_of(text, "BWD_D", "f32", "NCX"), 2))).choice
+    first = next(iter(preferences(problem_of(text, "BWD_D", "f32", "NCX"), 2, AMX))).choice
     assert (first.activations, first.formulation) == ("any", "direct")

@@ -8,7 +8,8 @@ measures again.
 Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`, with
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
 layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
-them choose, and name the problems that they lose.
+them choose, and name the problems that they lose. In bfloat16, CPUs without AMX have rules that are
+asked before those.
 
 A table of rules for each kind of problem is asked before the table of its direction.
 """
@@ -27,6 +28,7 @@ from .small import SMALL
 from .strided import STRIDED_DATA
 from .transposed import TRANSPOSED
 from .weights import WEIGHTS
+from .without_amx import BF16_WITHOUT_AMX, F32_WITHOUT_AMX
 
 __all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "JIT", "JIT_1X1", "Rule", "Shape", "rules_of"]
 
@@ -58,6 +60,7 @@ def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
     tables = (
         IM2COL,
+        () if shape.has_amx else BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX,
         TRANSPOSED if shape.transposed else (),
         SMALL,
         PRODUCTS,

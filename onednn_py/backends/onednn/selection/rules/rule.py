@@ -26,6 +26,7 @@ __all__ = [
     "JIT_1X1",
     "JIT_AVX2",
     "JIT_BF16",
+    "JIT_BF16_1X1",
     "MATMUL",
     "Rule",
     "Shape",
@@ -44,6 +45,7 @@ BRGEMM_STRIDED = re.compile(r"brgconv_strided")
 BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
 JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
 JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
+JIT_BF16_1X1 = re.compile(r"(^|\+)jit_bf16_1x1:")
 MATMUL = re.compile(r"^brg:")
 AMX_JIT = re.compile(r"(^|\+)jit:avx512_core_amx")
 AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")

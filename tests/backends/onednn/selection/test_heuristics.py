@@ -1,0 +1,123 @@
+"""Heuristics: what instruction sets change in the choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from onednn_py.backends.onednn.selection.heuristics import preferences
+from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX, F32_WITHOUT_AMX
+from onednn_py.problem.problem import Problem
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
+
+AMX = "avx512_core_amx"
+
+
+def problem_of(text: str, direction: str, dtype: str, data_format: str) -> Problem:
+    descriptor = parse_descriptor(text, transposed=False)
+    return Case(descriptor, direction, dtype, data_format).problem()
+
+
+def first_rule(problem: Problem, cpu_isa: str) -> Rule:
+    return next(rules_of(Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)))
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "name"),
+    [
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "BWD_W", "f32", "NCX", "gemm:jit:f32"),
+        ("mb2ic1024ih4oc1024kh3ph1", "FWD_D", "f32", "NCX", "brg:avx512_core"),
+        ("mb4ic512ih4oc1024kh3ph1", "FWD_D", "f32", "NXC", "brg:avx512_core"),
+        ("mb16ic512ih8oc1024oh4kh4sh2ph1", "FWD_D", "f32", "NXC", None),
+        ("mb1ic512ih3oc512kh3ph1", "FWD_D", "bf16", "NCX", "brg:avx512_core_bf16"),
+        ("mb4ic512ih7oc512kh3ph1", "FWD_D", "bf16", "NXC", "brg:avx512_core_bf16"),
+        ("mb2ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NCX", "brg:avx512_core_bf16"),
+        ("mb4ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", "brg:avx512_core_bf16"),
+        ("mb16ic512ih7oc512kh3ph1", "BWD_W", "bf16", "NXC", None),
+    ],
+)
+def test_deep_layers_without_amx(
+    text: str, direction: str, dtype: str, data_format: str, name: str | None
+) -> None:
+    problem = problem_of(text, direction, dtype, data_format)
+    ruled = preferences(problem, 2, "avx512_core_bf16")
+    # Rules whose implementations only AMX has are passed over.
+    found = next(one for one in ruled if "amx" not in one.family.pattern)
+    assert (found.choice.formulation == "im2col") == (name is not None)
+    assert name is None or found.family.search(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "data_format", "expected"),
+    [
+        ("mb4ic1ih105oc40oh53kh7sh2ph3", "BWD_D", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb4ic64ih28oc32kh3ph1", "BWD_D", "NXC", ("given", "direct", "jit_bf16:avx512_core_bf16")),
+        ("mb8ic4ih56oc4kh9ph4", "BWD_D", "NCX", ("nxc", "direct", "jit_bf16:avx512_core_bf16")),
+        ("mb8ic2ih48oc2kh11ph5", "BWD_W", "NCX", ("nxc", "direct", "jit_bf16:avx512_core_bf16")),
+        ("mb8ic64ih28oc64kh3ph1", "FWD_D", "NXC", ("given", "direct", "jit_bf16:avx512_core_bf16")),
+        ("mb1ic80ih22oc32kh1", "BWD_D", "NXC", ("given", "matmul", "brg:avx512_core_bf16")),
+    ],
+)
+def test_bfloat16_without_amx(
+    text: str, direction: str, data_format: str, expected: tuple[str, str, str]
+) -> None:
+    problem = problem_of(text, direction, "bf16", data_format)
+    rule = first_rule(problem, cpu_isa="avx512_core_bf16")
+    assert (rule.activations, rule.formulation) == expected[:2]
+    assert rule.family.search(expected[2])
+    assert rule in BF16_WITHOUT_AMX
+    with_tiles = Shape(problem, "bf16", cpu_isa=AMX)
+    assert not set(map(id, BF16_WITHOUT_AMX)) & set(map(id, rules_of(with_tiles)))
+
+
+@pytest.mark.parametrize("cpu_isa", [AMX, "avx512_core"])
+@pytest.mark.parametrize(("direction", "data_format"), [("BWD_W", "NCX"), ("FWD_D", "NXC")])
+def test_products_with_patches_are_for_strict_float32(
+    direction: str, data_format: str, cpu_isa: str
+) -> None:
+    """Where products may be rounded to bfloat16, a convolution on AMX rounds them."""
+    strict = problem_of("mb2ic512ih4oc1024kh3ph1", direction, "f32", data_format)
+    for problem, expected in ((strict, True), (replace(strict, fpmath_mode="bf16"), False)):
+        choices = [one.choice.formulation for one in preferences(problem, 2, cpu_isa)]
+        assert ("im2col" in choices) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "data_format", "expected"),
+    [
+        ("mb2ic2ih64oc1kh7ph3", "NCX", ("nxc", "direct", "jit:avx2")),
+        ("mb2ic4ih64oc3kh5ph2", "NXC", ("given", "direct", "jit:avx2")),
+        ("mb8ic3ih70oc16kh5sh2ph2", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic256ih28oc256kh3sh2ph1", "NXC", ("given", "direct", "jit:avx512_core")),
+    ],
+)
+def test_float32_data_without_amx(
+    text: str, data_format: str, expected: tuple[str, str, str]
+) -> None:
+    problem = problem_of(text, "BWD_D", "f32", data_format)
+    rule = first_rule(problem, "avx512_core_bf16")
+    assert (rule.activations, rule.formulation) == expected[:2]
+    assert rule.family.search(expected[2])
+    assert rule in F32_WITHOUT_AMX
+    assert first_rule(problem, AMX) not in F32_WITHOUT_AMX
+
+
+@pytest.mark.parametrize(
+    ("text", "cpu_isa", "dtype"),
+    [
+        ("mb4ic64ih28oc64kh3ph1", "avx512_core", "f32"),
+        ("mb4ic64ih28oc64kh3ph1", "avx512_core_vnni", "f32"),
+        ("mb4ic64ih28oc64kh3ph1", "avx512_core_bf16", "bf16"),
+        ("mb4ic64ih28oc64kh3ph1", AMX, "bf16"),
+        ("g64mb4ic64ih28oc64kh3ph1", "avx512_core", "bf16"),
+        ("mb4ic16ih28oc16kh1", "avx512_core", "bf16"),
+    ],
+)
+def test_bfloat16_without_its_instructions(text: str, cpu_isa: str, dtype: str) -> None:
+    """Where a problem is mostly arithmetic, conversions to float32 take less than emulation."""
+    for direction in ("FWD_D", "BWD_D", "BWD_W"):
+        problem = problem_of(text, direction, "bf16", "NXC")
+        assert next(iter(preferences(problem, 2, cpu_isa))).choice.compute_dtype == dtype
