@@ -151,6 +151,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.strided": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.without_amx": "backends/onednn/selection/test_heuristics.py",
+    "backends.onednn.selection.rules.without_amx_f32": (
+        "backends/onednn/selection/test_heuristics.py"
+    ),
     "backends.onednn.selection.rules.transposed": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.weights": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",

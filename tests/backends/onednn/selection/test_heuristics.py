@@ -8,7 +8,8 @@ import pytest
 
 from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
-from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX, F32_WITHOUT_AMX
+from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX
+from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
@@ -103,6 +104,22 @@ def test_float32_data_without_amx(
     assert rule.family.search(expected[2])
     assert rule in F32_WITHOUT_AMX
     assert first_rule(problem, AMX) not in F32_WITHOUT_AMX
+
+
+def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
+    """The deconvolution sums them with plain loops."""
+    descriptor = parse_descriptor("mb2ic64ih64oc32oh128kh2sh2ph0", transposed=True)
+    for direction in ("BWD_WB", "BWD_W"):
+        rule = first_rule(Case(descriptor, direction, "bf16", "NCX").problem(), "avx512_core_bf16")
+        assert rule.formulation == "as_convolution"
+        assert rule.family.search("x64:gemm:jit")
+
+
+def test_rules_of_avx512_are_for_no_other() -> None:
+    problem = problem_of("mb2ic2ih64oc1kh7ph3", "BWD_D", "f32", "NCX")
+    for cpu_isa in (AMX, "avx2", "avx10_1_512_amx", ""):
+        assert first_rule(problem, cpu_isa) not in F32_WITHOUT_AMX
+    assert first_rule(problem, "avx10_1_512") in F32_WITHOUT_AMX
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from onednn_py.backends.onednn.selection.rules.small import SMALL
 from onednn_py.backends.onednn.selection.rules.strided import STRIDED_DATA
 from onednn_py.backends.onednn.selection.rules.transposed import TRANSPOSED
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
-from onednn_py.backends.onednn.selection.rules.without_amx import (
-    BF16_WITHOUT_AMX,
-    F32_WITHOUT_AMX,
-)
+from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX
+from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor

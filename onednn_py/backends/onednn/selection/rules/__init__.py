@@ -28,7 +28,8 @@ from .small import SMALL
 from .strided import STRIDED_DATA
 from .transposed import TRANSPOSED
 from .weights import WEIGHTS
-from .without_amx import BF16_WITHOUT_AMX, F32_WITHOUT_AMX
+from .without_amx import BF16_WITHOUT_AMX
+from .without_amx_f32 import F32_WITHOUT_AMX
 
 __all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "JIT", "JIT_1X1", "Rule", "Shape", "rules_of"]
 
@@ -56,11 +57,17 @@ GENERAL = (
 )
 
 
+def _without_amx(shape: Shape) -> tuple[Rule, ...]:
+    if not shape.has_avx512_alone:
+        return ()
+    return BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
+
+
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
     tables = (
         IM2COL,
-        () if shape.has_amx else BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX,
+        _without_amx(shape),
         TRANSPOSED if shape.transposed else (),
         SMALL,
         PRODUCTS,

@@ -208,7 +208,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.forward
             and s.dense_first
             and not s.bf16
@@ -228,7 +228,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.forward
             and s.dense_last
             and not s.bf16
@@ -247,7 +247,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.forward
             and s.dense_first
             and s.bf16
@@ -266,7 +266,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.forward
             and s.dense_last
             and s.bf16
@@ -285,7 +285,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.weights
             and s.dense_first
             and s.bf16
@@ -305,7 +305,7 @@ IM2COL = (
     Rule(
         lambda s: (
             _has_patches(s)
-            and not s.has_amx
+            and s.has_avx512_alone
             and s.weights
             and s.dense_last
             and s.bf16

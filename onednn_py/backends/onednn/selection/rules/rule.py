@@ -100,7 +100,8 @@ class Shape:
     whichever role it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole
     minibatch. A call that has one thread ``is_single``. A ``large_depthwise`` problem whose
     executions, one an image, are too short for two threads has ``short_steps``. A problem
-    ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx`` or not.
+    ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx``, or
+    ``has_avx512_alone``, or neither.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Shape:
     ) -> None:
         self.is_single = available == 1
         self.has_amx = "amx" in cpu_isa
+        self.has_avx512_alone = not self.has_amx and ("avx512" in cpu_isa or "avx10" in cpu_isa)
         self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA
