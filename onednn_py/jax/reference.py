@@ -44,10 +44,16 @@ def backward_data(diff_dst: Any, weights: Any, *, geometry: Geometry) -> Any:
         # XLA's own cut of negative pads gives wrong values together with turned weights, as
         # `test_negative_pads_of_the_gradient` in tests/jax/test_convolution.py shows.
         config = [(0, 0, 0)] * diff_dst.ndim
-        for axis, (low, high), stride in zip(geometry.dst_spec[2:], pads, dilation, strict=True):
-            config[axis] = (min(low, 0), min(high, 0), stride - 1)
+        for index, (low, high) in enumerate(pads):
+            stride = dilation[index]
+            size = (geometry.dst_size[index] - 1) * stride + 1
+            cut_low = min(max(-low, 0), size)
+            cut_high = min(max(-high, 0), size - cut_low)
+            config[geometry.dst_spec[2 + index]] = (-cut_low, -cut_high, stride - 1)
+            # Where all of diff_dst is cut away, the cut goes on in the pad on the other side.
+            low, high = low + cut_low, high + cut_high
+            pads[index] = (max(low + min(high, 0), 0), max(high + min(low, 0), 0))
         diff_dst = lax.pad(diff_dst, lax.full((), 0, diff_dst.dtype), config)
-        pads = [(max(low, 0), max(high, 0)) for low, high in pads]
         dilation = (1,) * len(spatial)
     return lax.conv_general_dilated(
         diff_dst,

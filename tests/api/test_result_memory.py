@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from math import prod
@@ -18,7 +17,7 @@ from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.suites import suite_files
 from tests.support.candidate_runs import plan_problem
-from tests.support.forks import child_while_held, needs_fork
+from tests.support.forks import child_while_held, exit_code_of_child, needs_fork
 from tests.support.requirements import needs_onednn
 
 
@@ -96,20 +95,21 @@ class TestResults:
         self, shape: tuple[int, ...], backend: str, fresh_cache: None
     ) -> None:
         """The child computes, writes to inherited arrays and releases them."""
-        kept = data_gradient(shape, 5, backend)
-        dropped = data_gradient(shape, 6, backend)
-        pid = os.fork()
-        if pid == 0:
-            del dropped
-            good = (kept == 5).all()
+        results = [data_gradient(shape, value, backend) for value in (5, 6)]
+
+        def good() -> bool:
+            results.pop()
+            kept = results[0]
+            is_good = (kept == 5).all()
             for value in range(4):
                 result = data_gradient(shape, value, backend)
-                good = good and (result == value).all()
+                is_good = is_good and (result == value).all()
             kept.fill(7)
-            os._exit(0 if good else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert (kept == 5).all()
-        assert (dropped == 6).all()
+            return bool(is_good)
+
+        assert exit_code_of_child(good) == 0
+        assert (results[0] == 5).all()
+        assert (results[1] == 6).all()
 
 
 @needs_onednn

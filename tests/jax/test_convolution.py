@@ -121,6 +121,24 @@ def test_negative_pads_of_the_gradient() -> None:
     )
 
 
+@pytest.mark.usefixtures("nothing")
+@pytest.mark.parametrize("pads", [(3, 0), (7, -1), (0, 4), (-1, 8), (9, 9), (2, 2)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_gradients_of_windows_on_pads_alone(rows: int, stride: int, pads: tuple[int, int]) -> None:
+    check(
+        Problem(
+            (2, rows, 3, 1),
+            (2, 2, 1, 2),
+            {
+                "window_strides": (stride, 1),
+                "padding": (pads, (0, 0)),
+                "dimension_numbers": LAST,
+            },
+        )
+    )
+
+
 @pytest.mark.usefixtures("everything")
 def test_it_is_computed_here_as_three_primitives() -> None:
     src, weights = integers((2, 3, 8, 8)), integers((4, 3, 3, 3))

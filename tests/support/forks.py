@@ -1,9 +1,11 @@
-"""Children forked while another thread of their parent holds a lock."""
+"""Forked children, which end whatever happens in them."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +13,10 @@ from typing import Any
 
 import pytest
 
-__all__ = ["child_while_held", "needs_fork"]
+__all__ = ["child_while_held", "exit_code_of_child", "needs_fork"]
+
+# Seconds, after which a child that hangs shows where its threads are, and ends.
+PATIENCE = 60
 
 
 def needs_fork(test: Any) -> Any:
@@ -22,29 +27,35 @@ def needs_fork(test: Any) -> Any:
     )
 
 
-def child_while_held(lock: AbstractContextManager[Any], good: Callable[[], Any]) -> int:
-    """Return the exit code of a child forked while a thread holds ``lock``: 0 if ``good()``.
-
-    A child that waits for the lock is killed after 30 s, with a negative code.
-    """
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock:
-            held.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
+def exit_code_of_child(good: Callable[[], Any]) -> int:
+    """Return the exit code of a forked child: 0 if ``good()``, 1 if not, negative if it hung."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(30)
+        # Not `dump_traceback_later`, which waits for the thread of its parent's last call.
+        faulthandler.register(signal.SIGALRM, sys.__stderr__, chain=True)
+        signal.alarm(PATIENCE)
         code = 1
         try:
             code = 0 if good() else 1
         finally:
             os._exit(code)
-    done.set()
-    thread.join()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def child_while_held(lock: AbstractContextManager[Any], good: Callable[[], Any]) -> int:
+    """Return the exit code of a child that is forked while another thread holds ``lock``."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    held.wait()
+    try:
+        return exit_code_of_child(good)
+    finally:
+        done.set()
+        thread.join(PATIENCE)

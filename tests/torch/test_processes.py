@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import onednn_py.torch
 from onednn_py.torch import statistics
-from tests.support.forks import needs_fork
+from tests.support.forks import exit_code_of_child, needs_fork
 from tests.support.paths import ROOT
 from tests.support.torch_cases import integers
 from tests.support.torch_comparison import assert_equal, counted
@@ -120,19 +120,16 @@ def test_children_compute_what_their_parent_has_computed() -> None:
     expected = gradients(module, src, module)
     with onednn_py.torch.enabled():
         gradients(module, src, module)
+
         # A child of a process whose OpenMP has run must compute on one thread; PyTorch's own
         # operations in the network would wait for threads that are not there.
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                torch.set_num_threads(1)
-                with counted() as calls:
-                    dst = module.first(src)
-                code = 0 if dst.isfinite().all() and calls.calls == 1 else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        def good() -> bool:
+            torch.set_num_threads(1)
+            with counted() as calls:
+                dst = module.first(src)
+            return bool(dst.isfinite().all()) and calls.calls == 1
+
+        assert exit_code_of_child(good) == 0
         for found, right in zip(gradients(module, src, module), expected, strict=True):
             torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
 
@@ -140,23 +137,20 @@ def test_children_compute_what_their_parent_has_computed() -> None:
 @needs_fork
 def test_children_disable_for_themselves() -> None:
     src, weights = integers(2, 3, 6, 6), integers(4, 3, 3, 3, seed=1)
+
+    def good() -> bool:
+        torch.set_num_threads(1)
+        onednn_py.torch.disable()
+        with counted() as calls:
+            F.conv2d(src, weights)
+        first = calls.calls
+        onednn_py.torch.enable()
+        with counted() as calls:
+            F.conv2d(src, weights)
+        return (first, calls.calls) == (0, 1)
+
     with onednn_py.torch.enabled():
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                torch.set_num_threads(1)
-                onednn_py.torch.disable()
-                with counted() as calls:
-                    F.conv2d(src, weights)
-                first = calls.calls
-                onednn_py.torch.enable()
-                with counted() as calls:
-                    F.conv2d(src, weights)
-                code = 0 if (first, calls.calls) == (0, 1) else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert exit_code_of_child(good) == 0
         with counted() as calls:
             F.conv2d(src, weights)
         assert calls.calls == 1

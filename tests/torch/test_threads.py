@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -27,14 +27,20 @@ PATIENCE = 60
 def in_threads(run: Callable[[int], object], count: int = 8) -> None:
     """Call ``run`` in threads that start together; an error or a hang fails the test."""
     start = threading.Barrier(count, timeout=PATIENCE)
+    futures = [Future[object]() for _ in range(count)]
 
-    def begin(number: int) -> object:
-        start.wait()
-        return run(number)
+    def begin(number: int) -> None:
+        try:
+            start.wait()
+            futures[number].set_result(run(number))
+        except BaseException as error:
+            futures[number].set_exception(error)
 
-    with ThreadPoolExecutor(count) as pool:
-        for future in [pool.submit(begin, number) for number in range(count)]:
-            future.result(timeout=PATIENCE)
+    # Not those of an executor, which waits for threads that hang.
+    for number in range(count):
+        threading.Thread(target=begin, args=(number,), daemon=True).start()
+    for future in futures:
+        future.result(timeout=PATIENCE)
 
 
 def convolve(number: int) -> list[torch.Tensor]:

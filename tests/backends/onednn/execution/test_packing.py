@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from onednn_py.backends.onednn.wisdom import Entry, store
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import computes_products, plan_problem, sub_problems
 from tests.support.cases import CURATED, Case, case
-from tests.support.forks import needs_fork
+from tests.support.forks import exit_code_of_child, needs_fork
 from tests.support.memory_layouts import FORMS, gaps
 from tests.support.requirements import needs_onednn
 
@@ -369,16 +368,12 @@ class TestOtherState:
         call = Call("convolution", WIDE, "f32", "NCX", "onednn")
         expected = call.plan(*call.tensors)
         packed = call.pack()
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                refused = unless_refused(call, packed) is None
-                good = (call.with_packed(call.pack()) == expected).all()
-                status = 0 if refused and good else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+        def good() -> bool:
+            refused = unless_refused(call, packed) is None
+            return refused and bool((call.with_packed(call.pack()) == expected).all())
+
+        assert exit_code_of_child(good) == 0
         assert_same_bits(call.with_packed(packed), expected)
 
 
