@@ -1,4 +1,4 @@
-"""Calls that PyTorch's own kernels compute wrongly, or crash at: none is left to them by choice.
+"""Calls at which PyTorch's own kernels fail: none is left to them by choice.
 
 They are those of PyTorch 2.13, which has oneDNN 3.12 in it.
 """
@@ -13,13 +13,13 @@ from .preference import Call
 
 __all__ = ["is_defective"]
 
-# Input channels of a group that oneDNN's strided 1x1 kernels take at once.
+# Input channels of a group that oneDNN's kernels of weights gradients take at once.
 _CHANNEL_BLOCK = 16
 
 # Channels in a row of an AMX tile.
 _TILE_CHANNELS = 32
 
-# Columns of padding, and of dst, up to which strided weights gradients are right.
+# Columns of padding, and of dst, up to which weights gradients are right, whatever else they have.
 _WIDEST_SOUND_PAD = 14
 _COLUMNS_OF_A_PASS = 28
 
@@ -83,6 +83,45 @@ def _bfloat16_planes_behind_all_windows(call: Call) -> bool:
     return not call.forward and covered < call.src_shape[2] + geometry.padding[0]
 
 
+def _bfloat16_without_whole_window(call: Call) -> bool:
+    # Gradients of weights where on some axis every window reaches into the padding. With AMX they
+    # have values of memory that was never written. Without, they are written where they may not,
+    # which ends the process: src (1, 1, 7, 2), weights (1, 17, 3, 1), stride (1, 2), padding
+    # (2, 1), dilation 2, transposed. Or two threads wait for each other for ever: src (3, 4, 1),
+    # weights (32, 4, 3), padding 2, dilation 2.
+    if call.forward or call.dtype is not torch.bfloat16:
+        return False
+    geometry = call.geometry
+    read = call.dst_shape if geometry.transposed else call.src_shape
+    return any(
+        # The first window behind the padding in front ends behind the tensor.
+        -(-pad // stride) * stride - pad + dilation * (kernel - 1) >= size
+        for size, kernel, stride, pad, dilation in zip(
+            read[2:],
+            call.weights_shape[2:],
+            geometry.stride,
+            geometry.padding,
+            geometry.dilation,
+            strict=True,
+        )
+    )
+
+
+def _bfloat16_dilated_rows(call: Call) -> bool:
+    # Most gradients of weights are wrong, channels last, without AMX: src (4, 32, 32, 32), weights
+    # (32, 8, 3, 3), padding 2, dilation 2, groups 4.
+    geometry = call.geometry
+    transposed = geometry.transposed
+    columns = (call.src_shape if transposed else call.dst_shape)[-1]
+    return (
+        not call.forward
+        and call.dtype is torch.bfloat16
+        and max(geometry.dilation[:-1], default=1) > 1
+        and columns > _COLUMNS_OF_A_PASS
+        and call.weights_shape[1] % _CHANNEL_BLOCK != 0
+    )
+
+
 _RULES = (
     _dilated_float16,
     _strided_1x1_weights,
@@ -90,9 +129,11 @@ _RULES = (
     _wide_pads_of_strided_weights,
     _bfloat16_folded_columns,
     _bfloat16_planes_behind_all_windows,
+    _bfloat16_without_whole_window,
+    _bfloat16_dilated_rows,
 )
 
 
 def is_defective(call: Call) -> bool:
-    """Whether PyTorch's own kernel gives wrong results or ends the process."""
+    """Whether PyTorch's own kernel gives wrong results, ends the process or never returns."""
     return any(applies(call) for applies in _RULES)

@@ -58,6 +58,15 @@ def client() -> Iterator[Any]:
         yield stack.enter_context(Client(cluster, timeout=SECONDS))
 
 
+def gathered(client: Any, lazy: list[Any]) -> list[Any]:
+    """Compute on the workers, and return the results here; workers that hang are an error."""
+    from distributed import wait
+
+    futures = client.compute(lazy)
+    wait(futures, timeout=5 * SECONDS)
+    return client.gather(futures, direct=False)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("function", DASK_FUNCTIONS)
 def test_the_same_bits_as_on_numpy_arrays(
@@ -72,7 +81,7 @@ def test_the_same_bits_as_on_numpy_arrays(
         )
         expected.append(getattr(onednn_py, function)(*positional, **keywords))
         lazy.append(getattr(functions, function)(*chunked, **keywords))
-    actual = client.gather(client.compute(lazy), direct=False)
+    actual = gathered(client, lazy)
     for one, other in zip(actual, expected, strict=True):
         assert_same_bits(one, other)
 
@@ -140,13 +149,13 @@ def test_peak_memory_is_bounded_by_chunks(
     warm_weights = functions.convolution_backward_weights(
         src[:, :128], src[:, :128], weights.shape, **same
     )
-    client.gather(client.compute([warm.sum(), warm_weights]))
+    gathered(client, [warm.sum(), warm_weights])
     before = client.run(peak_bytes)
     dst = functions.convolution(src, weights, **same)
     diff_src = functions.convolution_backward_data(dst, weights, **same)
     diff_weights = functions.convolution_backward_weights(src, dst, weights.shape, **same)
     sums = [diff_src.max(), diff_weights]
-    largest, gradient = client.gather(client.compute(dask.persist(*sums)), direct=False)
+    largest, gradient = gathered(client, list(dask.persist(*sums)))
     assert largest == 27
     assert (gradient == src.size // 16**3).all()
     after = client.run(peak_bytes)

@@ -157,6 +157,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.transposed": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.weights": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.workspace": "backends/onednn/selection/test_chunks.py",
+    "backends.onednn.selection.weights_defects": "backends/onednn/selection/test_defects.py",
     "dask.data_tasks": "dask/test_blocks.py",
     "dask.functions": "dask/test_collections.py",
     "dask.partition": "dask/test_layer.py",

@@ -10,6 +10,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import onednn_py.torch
+from onednn_py.torch.defects import is_defective
+from onednn_py.torch.preference import Call
+from onednn_py.torch.signature import Geometry
 from tests.support.torch_comparison import all_taken, assert_equal, assert_near, assert_same_form
 
 __all__ = ["FORMS", "TorchCase", "in_form", "integers"]
@@ -121,6 +124,29 @@ class TorchCase:
         return (*self.mask[:2], self.mask[2] and self.bias)
 
     @property
+    def fails(self) -> bool:
+        """Whether PyTorch's own kernels fail, at the forward pass or at gradients."""
+        numbers = self.stride, self.padding, self.dilation
+        geometry = Geometry(*numbers, self.transposed, self.output_padding, self.groups)
+        return any(
+            is_defective(
+                Call(
+                    geometry.expanded(len(self.size)),
+                    getattr(torch, self.dtype),
+                    (self.minibatch, self.channels[0], *self.size),
+                    self.weights_shape,
+                    (self.minibatch, self.channels[1], *self.dst_size),
+                    forward=forward,
+                    kernel=None,
+                    is_channels_last=False,
+                    only_weights=False,
+                    threads=torch.get_num_threads(),
+                )
+            )
+            for forward in (True, False)
+        )
+
+    @property
     def terms(self) -> int:
         """Products in the longest of the sums, of any result."""
         per_group = max(self.channels) // self.groups * prod(self.kernel)
@@ -186,13 +212,15 @@ class TorchCase:
         those of its kernels on the same values in float64. A gradient that is not wanted is not
         compared: some of PyTorch's kernels return it nevertheless.
 
-        In float16, the types, shapes and strides are those of PyTorch's fake kernels: its own
-        kernels of float16 gradients write where they may not (PyTorch 2.13), and end the process.
+        In float16, and where PyTorch's own kernels are known to fail, the types, shapes and
+        strides are those of its fake kernels: its own kernels of float16 gradients write where
+        they may not (PyTorch 2.13), and end the process.
         """
         tensors = self.tensors(integers)
         # The tensors that must not change.
         kept = [tensor.clone() for tensor in tensors]
-        forms = self.fake_results(*tensors) if self.dtype == "float16" else self.results(*tensors)
+        run = self.fake_results if self.dtype == "float16" or self.fails else self.results
+        forms = run(*tensors)
         expected = self.results(*(tensor.double() for tensor in tensors))
         with all_taken(), onednn_py.torch.enabled():
             ours = self.results(*tensors)

@@ -33,6 +33,13 @@ BEHIND: Call = (
     (4, 16, 2, 2, 2),
     {"stride": 2, "output_padding": 1, "transposed": True},
 )
+WINDOWLESS: Call = (3, 4, 1, 9), (32, 4, 3, 3), {"padding": (2, 1), "dilation": (2, 1)}
+WINDOWLESS_TRANSPOSED: Call = (
+    (1, 8, 7, 2),
+    (8, 17, 3, 1),
+    {"stride": (1, 2), "padding": (2, 1), "dilation": 2, "transposed": True},
+)
+ROWS: Call = (4, 32, 8, 32), (32, 8, 3, 3), {"padding": 2, "dilation": 2, "groups": 4}
 
 FAILING = {
     "dilated float16": (DILATED, "float16", (True, True)),
@@ -41,6 +48,12 @@ FAILING = {
     "wide pads": (WIDE, "float32", (False, True)),
     "bfloat16 and strides folded into channels": (FOLDED, "bfloat16", (True, False)),
     "bfloat16 planes behind all windows": (BEHIND, "bfloat16", (True, False)),
+    "bfloat16 dilated rows": (ROWS, "bfloat16", (False, True)),
+    "bfloat16 without a whole window": (WINDOWLESS, "bfloat16", (False, True)),
+    "bfloat16 transposed, without a whole window": (
+        *(WINDOWLESS_TRANSPOSED, "bfloat16"),
+        (False, True),
+    ),
 }
 
 
@@ -110,6 +123,7 @@ NEAR: dict[str, tuple[Call, str]] = {
     "two columns": (((2, 16, 8, 6), *COLUMN[1:]), "bfloat16"),
     "whole tiles": (((2, 32, 12, 40), (16, 32, 4, 4), {"stride": 4}), "bfloat16"),
     "padded columns": ((*FOLDED[:2], {"stride": 4, "padding": 1}), "bfloat16"),
+    "forward without a whole window": (WINDOWLESS, "bfloat16"),
 }
 
 

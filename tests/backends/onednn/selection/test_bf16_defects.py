@@ -17,6 +17,9 @@ from tests.support.requirements import needs_onednn
 FOLDED = case((12, 40), 4, 4, inputs=16, outputs=16, minibatch=2)
 ODD = case((30,), 1, inputs=3, outputs=5, minibatch=2)
 BEHIND = case((9, 8, 30), 2, 2, inputs=8, outputs=16, minibatch=2)
+ROWS = case((6, 32), 3, dilations=2, pads=2, groups=4, inputs=32, outputs=32, minibatch=2)
+DENSE_ROWS = case((6, 32), 3, dilations=(2, 1), pads=(2, 1), inputs=20, outputs=32, minibatch=2)
+PLANES = case((5, 6, 32), 3, dilations=(1, 2, 1), pads=2, inputs=20, outputs=32, minibatch=1)
 
 
 def problem_of(geometry: Case, operation: str) -> Problem:
@@ -60,6 +63,21 @@ def test_planes_that_no_window_meets_are_in_the_table() -> None:
     assert forbidden("brgconv_strided:avx512_core_amx", data, (3, 2, 0)) is None
 
 
+def test_weights_with_dilated_rows_are_in_the_table() -> None:
+    name, operation = "jit_bf16:avx512_core_bf16", "convolution_backward_weights"
+    for geometry in (ROWS, DENSE_ROWS, PLANES):
+        assert "dilated" in forbidden(name, problem_of(geometry, operation), (3, 2, 0)).harm
+        assert forbidden("x64:gemm:jit", problem_of(geometry, operation), (3, 2, 0)) is None
+        data = problem_of(geometry, "convolution_backward_data")
+        assert forbidden(name, data, (3, 2, 0)) is None
+    for right in (
+        replace(DENSE_ROWS, dilations=(1, 2)),
+        replace(DENSE_ROWS, inputs=32),
+        replace(DENSE_ROWS, size=(6, 27)),
+    ):
+        assert forbidden(name, problem_of(right, operation), (3, 2, 0)) is None
+
+
 @needs_onednn
 @pytest.mark.parametrize("data_format", ["NCX", "NXC"])
 @pytest.mark.parametrize(
@@ -73,6 +91,10 @@ def test_planes_that_no_window_meets_are_in_the_table() -> None:
         (ODD, "conv_transpose"),
         (BEHIND, "convolution_backward_data"),
         (BEHIND, "conv_transpose"),
+        (ROWS, "convolution_backward_weights"),
+        (ROWS, "conv_transpose_backward_weights"),
+        (DENSE_ROWS, "convolution_backward_weights"),
+        (PLANES, "convolution_backward_weights"),
     ],
 )
 def test_bfloat16_candidates_are_right(geometry: Case, operation: str, data_format: str) -> None:

@@ -18,7 +18,7 @@ from onednn_py.problem.operations import OPERATIONS
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.recipe import recipe
 from onednn_py.system.memory_pool import Block, pool
-from tests.support.candidate_runs import CandidateRun, StridedCandidateRun, sub_problems
+from tests.support.candidate_runs import CandidateRun, StridedCandidateRun
 from tests.support.cases import Case, case
 from tests.support.memory_layouts import gaps
 from tests.support.requirements import needs_onednn
@@ -361,15 +361,3 @@ def test_an_extreme_kernel_is_planned_at_once() -> None:
     src, weights = (onednn_py.TensorSpec(shape, np.float32) for shape in ((1, 9, 1), (1024, 1, 1)))
     plan = onednn_py.plan(onednn_py.conv_transpose, src, weights, strides=256)
     assert "brgconv_strided" not in plan.implementation
-
-
-def test_a_reference_transposed_convolution_adds_no_bias_to_a_dst_with_gaps() -> None:
-    """`conv:any+ref` writes behind its scratchpad there; chunks along channels have such gaps."""
-    src, weights = np.ones((2, 4, 4, 3), np.float32), np.ones((2, 2, 5, 3), np.float32)
-    (one,) = sub_problems(onednn_py.conv_transpose, src, weights, np.ones(5, np.float32))
-    dense = one.problem
-    gaps = replace(dense, dst=replace(dense.dst, strides=tuple(2 * s for s in dense.dst.strides)))
-    assert forbidden("conv:any+ref:any", dense, (3, 2, 0)) is None
-    assert forbidden("conv:any+ref:any", gaps, (3, 2, 0)) is not None
-    assert forbidden("conv:any+jit:avx2", gaps, (3, 2, 0)) is None
-    assert forbidden("conv:any+ref:any", replace(gaps, bias=None), (3, 2, 0)) is None
