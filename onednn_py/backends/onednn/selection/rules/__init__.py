@@ -8,7 +8,7 @@ measures again.
 Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`, with
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
 layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
-them choose, and name the problems that they lose. In bfloat16, CPUs without AMX have rules that are
+them choose, and name the problems that they lose. CPUs with AVX-512 and no AMX have rules that are
 asked before those.
 
 A table of rules for each kind of problem is asked before the table of its direction.

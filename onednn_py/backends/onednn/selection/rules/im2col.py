@@ -204,7 +204,7 @@ IM2COL = (
         formulation="im2col",
         weights="given",
     ),
-    # From here on, without AMX.
+    # From here on, for AVX-512 without AMX.
     Rule(
         lambda s: (
             _has_patches(s)
