@@ -44,6 +44,9 @@ def test_biased_transposed_convolutions_with_strides_are_in_the_table() -> None:
     assert "bias" in forbidden(name, one.problem, (3, 2, 0)).harm
     assert forbidden("conv:any+jit:avx512_core", one.problem, (3, 2, 0)) is None
     assert forbidden(name, replace(one.problem, bias=None), (3, 2, 0)) is None
+    thin = src[..., :64], given[1][..., :64], given[2]
+    (few,) = sub_problems(onednn_py.conv_transpose, *thin, strides=2)
+    assert forbidden(name, few.problem, (3, 2, 0)) is None
     (plain,) = sub_problems(onednn_py.convolution_backward_data, *given[:2], (10, 10), strides=2)
     assert forbidden(name, plain.problem, (3, 2, 0)) is None
 
