@@ -124,6 +124,7 @@ NEAR: dict[str, tuple[Call, str]] = {
     "whole tiles": (((2, 32, 12, 40), (16, 32, 4, 4), {"stride": 4}), "bfloat16"),
     "padded columns": ((*FOLDED[:2], {"stride": 4, "padding": 1}), "bfloat16"),
     "forward without a whole window": (WINDOWLESS, "bfloat16"),
+    "forward with dilated rows": (ROWS, "bfloat16"),
 }
 
 

@@ -36,7 +36,7 @@ def in_threads(run: Callable[[int], object], count: int = 8) -> None:
         except BaseException as error:
             futures[number].set_exception(error)
 
-    # Not those of an executor, which waits for threads that hang.
+    # An executor would wait for threads that hang, at its own end and at that of the process.
     for number in range(count):
         threading.Thread(target=begin, args=(number,), daemon=True).start()
     for future in futures:

@@ -245,8 +245,7 @@ DEFECTS = (
     ),
     Defect(
         reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
-        harm="leaves the bias of a transposed convolution of many channels out of some pixels, or"
-        " adds it twice: wrong results",
+        harm="wrong results of transposed convolutions with a bias and many input channels",
         implementation=re.compile(r"brgconv_strided"),
         applies=_forward_bias_of_many_channels,
         of_transposed=True,
