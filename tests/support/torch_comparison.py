@@ -21,6 +21,7 @@ __all__ = [
     "assert_same_form",
     "assert_same_runs",
     "counted",
+    "sixteen_bits_by",
     "strides_of",
 ]
 
@@ -32,13 +33,37 @@ def _take(*arguments: Any, **keywords: Any) -> str:
 @contextmanager
 def all_taken() -> Iterator[None]:
     """Compute each call here that can be, also the small ones that PyTorch computes faster."""
+    with mock.patch.object(kernels, "reason_to_leave", _take), _decided_anew():
+        yield
+
+
+@contextmanager
+def sixteen_bits_by(kernel: Any) -> Iterator[None]:
+    """Have PyTorch name a kernel for types of 16 bits, whatever this machine's CPU computes with.
+
+    Parameters
+    ----------
+    kernel : torch._C._ConvBackend
+    """
+    select = torch._C._select_conv_backend
+
+    def named(src: torch.Tensor, *arguments: Any) -> Any:
+        has_16_bits = src.dtype in (torch.bfloat16, torch.float16)
+        return kernel if has_16_bits else select(src, *arguments)
+
+    with mock.patch.object(torch._C, "_select_conv_backend", named), _decided_anew():
+        yield
+
+
+@contextmanager
+def _decided_anew() -> Iterator[None]:
+    """Forget what was decided of calls, before and after."""
     remembered = registration._kernels._decisions
-    with mock.patch.object(kernels, "reason_to_leave", _take):
+    remembered.clear()
+    try:
+        yield
+    finally:
         remembered.clear()
-        try:
-            yield
-        finally:
-            remembered.clear()
 
 
 class Counted:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import onednn_py.torch
+from tests.support.torch_comparison import sixteen_bits_by
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("preferences")]
 
@@ -41,14 +42,11 @@ GROUPED = {"faster in PyTorch: bfloat16 in groups"}
 VOLUME = {"faster in PyTorch: bfloat16 volumes of few channels"}
 DEPTHWISE = {"faster in PyTorch: depthwise in 16 bits"}
 
-# Where the CPU computes none of 16 bits, PyTorch's own kernels are others, and slow.
-_native = torch._C._select_conv_backend(
-    *(torch.ones(shape, dtype=F16) for shape in ((2, 8, 20, 20), (8, 8, 3, 3))),
-    *(None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [8]),
-)
-needs_16_bits = pytest.mark.skipif(
-    _native != torch._C._ConvBackend.Mkldnn, reason="PyTorch computes 16 bits by other kernels here"
-)
+
+@pytest.fixture
+def native_16_bits() -> Iterator[None]:
+    with sixteen_bits_by(torch._C._ConvBackend.Mkldnn):
+        yield
 
 
 @pytest.fixture(params=[1, 2])
@@ -85,7 +83,7 @@ def test_one_pixel_where_products_would_be_reduced() -> None:
         torch.set_float32_matmul_precision(before)
 
 
-@needs_16_bits
+@pytest.mark.usefixtures("native_16_bits")
 def test_strided_1x1_kernels_of_bfloat16_are_left_forward_channels_last() -> None:
     shapes = (8, 8, 20, 20), (8, 8, 1, 1)
     assert reasons(*shapes, BF16, True, stride=2) == (STRIDED, set())
@@ -95,7 +93,7 @@ def test_strided_1x1_kernels_of_bfloat16_are_left_forward_channels_last() -> Non
     assert reasons(*shapes, BF16, True) == (set(), set())
 
 
-@needs_16_bits
+@pytest.mark.usefixtures("native_16_bits")
 def test_groups_of_bfloat16(threads: int) -> None:
     shapes = (2, 8, 20, 20), (8, 4, 3, 3)
     forward = GROUPED if threads == 1 else set()
@@ -111,7 +109,7 @@ def test_groups_of_bfloat16(threads: int) -> None:
     assert reasons(*wide, BF16, True, groups=2) == (forward, set())
 
 
-@needs_16_bits
+@pytest.mark.usefixtures("native_16_bits")
 def test_volumes_of_few_channels_in_bfloat16_are_left_forward() -> None:
     shapes = (2, 2, 8, 8, 8), (16, 2, 3, 3, 3)
     assert reasons(*shapes, BF16, True) == (VOLUME, set())
@@ -122,10 +120,16 @@ def test_volumes_of_few_channels_in_bfloat16_are_left_forward() -> None:
     assert reasons(*shapes, F16, True) == (set(), set())
 
 
-@needs_16_bits
+@pytest.mark.usefixtures("native_16_bits")
 def test_depthwise_in_16_bits_is_left_forward() -> None:
     shapes = (2, 8, 20, 20), (8, 1, 3, 3)
     assert reasons(*shapes, BF16, True, groups=8) == (DEPTHWISE, set())
     assert reasons(*shapes, F16, True, groups=8) == (DEPTHWISE, set())
     assert reasons(*shapes, BF16, False, groups=8) == (set(), set())
     assert reasons(*shapes, F32, True, groups=8) == (set(), set())
+
+
+def test_kernels_of_16_bits_that_are_not_onednns_are_not_preferred() -> None:
+    with sixteen_bits_by(torch._C._ConvBackend.SlowDilated2d):
+        assert reasons((2, 8, 20, 20), (8, 1, 3, 3), BF16, True, groups=8)[0] == set()
+        assert reasons((8, 8, 20, 20), (8, 8, 1, 1), BF16, True, stride=2)[0] == set()
