@@ -20,7 +20,7 @@ from .declarations import c_type, ffi, text_of
 from .remedy import remedy
 from .search import Candidate, candidates
 
-__all__ = ["Library", "Rejection", "library", "rejections"]
+__all__ = ["Library", "Rejection", "isa_name", "library", "rejections"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -99,10 +99,8 @@ class Library:
 
     @property
     def cpu_isa(self) -> str:
-        """Name of the instruction set that oneDNN dispatches to on this CPU."""
-        value = self.lib.dnnl_get_effective_cpu_isa()
-        names: dict[int, str] = c_type("dnnl_cpu_isa_t").elements
-        return names.get(value, hex(value)).removeprefix("dnnl_cpu_isa_")
+        """Name of the instruction set that oneDNN dispatches to on this CPU, see `isa_name`."""
+        return isa_name(self.lib.dnnl_get_effective_cpu_isa())
 
     @property
     def version_text(self) -> str:
@@ -111,6 +109,23 @@ class Library:
     def exports(self, function: str) -> bool:
         """Whether the library has a function, declared in ``cdefs/`` or not."""
         return hasattr(ctypes.CDLL(self.path), function)
+
+
+def isa_name(value: int) -> str:
+    """Return the name of an instruction set.
+
+    A set that ``cdefs/`` has no name for, that of a CPU or a oneDNN newer than these, has the name
+    of the largest set within it: ``avx512_core_amx_fp16 and more (0x21fef)``.
+
+    Parameters
+    ----------
+    value : int
+        Of ``dnnl_cpu_isa_t``, in which each bit is a feature.
+    """
+    names: dict[int, str] = c_type("dnnl_cpu_isa_t").elements
+    known = max(number for number in names if value & number == number)
+    name = names[known].removeprefix("dnnl_cpu_isa_")
+    return name if known == value else f"{name} and more ({value:#x})"
 
 
 _lock = threading.Lock()

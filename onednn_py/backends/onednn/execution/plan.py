@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -82,7 +83,6 @@ class OneDNNPlan(Plan):
         self.scratchpad_bytes = lowering.scratchpad_bytes
         self.engine = engine
         self._whole: OneDNNPlan | None = None
-        self._without_patches: OneDNNPlan | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
@@ -116,31 +116,31 @@ class OneDNNPlan(Plan):
             self._whole = OneDNNPlan(self.engine, *candidates)
         return self._whole
 
-    @property
-    def without_patches(self) -> OneDNNPlan:
-        """The same with other ways than products with patches, or itself; made once."""
-        if self._without_patches is None:
-            self._without_patches = self._by_other_ways() or self
-        return self._without_patches
+    @cached_property
+    def without_patches(self) -> OneDNNPlan | None:
+        """The same whose readers of weights multiply no patches, None where there is no such plan.
 
-    def _by_other_ways(self) -> OneDNNPlan | None:
-        """Return a plan without products with patches, None where there is none for all."""
+        Weights gradients read no packed operand, and keep their products.
+        """
         try:
             candidates = [
                 decide(self.engine, candidate.formulation.asked, patches=False).named(
                     candidate.names
                 )
-                if candidate.formulation.gathers
+                if candidate.formulation.gathers and candidate.reads("weights")
                 else candidate
                 for candidate in self.candidates
             ]
-        except OneDNNError:
+        except OneDNNError as error:
+            if error.status != "unimplemented":
+                raise
             return None
+        if len(candidates) == 1:
+            return OneDNNPlan(self.engine, *candidates)
         if not share_tensors(candidates):
             return None
         plan = OneDNNPlan(self.engine, *candidates)
-        is_shared = len(candidates) > 1
-        return None if is_shared and exceeds_limit(candidates, plan.workspace_bytes) else plan
+        return None if exceeds_limit(candidates, plan.workspace_bytes) else plan
 
     def splits(self, operand: str) -> bool:
         """Whether chunks read or write parts of an operand of their own."""
@@ -234,7 +234,7 @@ class OneDNNPlan(Plan):
             candidate.formulation.gathers and candidate.operand("weights") == operand
             for candidate in self.candidates
         )
-        plan = self.without_patches if multiplies_patches else self
+        plan = (self.without_patches if multiplies_patches else None) or self
         has_whole = any(candidate.whole is not None for candidate in plan.candidates)
         return plan.whole if has_whole and plan.splits(operand) else plan
 

@@ -51,6 +51,10 @@ class Candidate:
         """Return the operand's name of a role of the problem that the primitive computes."""
         return self.name(self.formulation.roles[role])
 
+    def reads(self, role: str) -> bool:
+        """Whether a tensor of the problem that was asked is an input."""
+        return role in self.formulation.asked.layouts and self.name(role) not in self.results
+
     @property
     def results(self) -> set[str]:
         """Names of the operands that are written."""

@@ -204,6 +204,21 @@ def test_a_library_of_version_2_is_known_by_its_name() -> None:
     assert "SYCL" in library._unopened("/usr/lib/libdnnl.so.3", trouble)
 
 
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (0x0, "default"),
+        (0x7, "avx2"),
+        (0xFEF, "avx512_core_amx"),
+        # AVX10.2 without AMX and with it, which oneDNN 3.2 does not know.
+        (0x201FF, "avx512_core_fp16 and more (0x201ff)"),
+        (0x22FFF, "avx512_core_amx and more (0x22fff)"),
+    ],
+)
+def test_instruction_sets_without_a_name_are_those_within(value: int, name: str) -> None:
+    assert library.isa_name(value) == name
+
+
 def test_info_is_complete_and_json() -> None:
     info = onednn_py.info()
     assert json.loads(json.dumps(info)) == info

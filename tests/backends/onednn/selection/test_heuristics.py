@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from onednn_py.backends.onednn.binding.library import isa_name
 from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX
@@ -117,9 +118,9 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
 
 def test_rules_of_avx512_are_for_no_other() -> None:
     problem = problem_of("mb2ic2ih64oc1kh7ph3", "BWD_D", "f32", "NCX")
-    for cpu_isa in (AMX, "avx2", "avx10_1_512_amx", ""):
+    for cpu_isa in (AMX, "avx2", isa_name(0x22FFF), ""):
         assert first_rule(problem, cpu_isa) not in F32_WITHOUT_AMX
-    assert first_rule(problem, "avx10_1_512") in F32_WITHOUT_AMX
+    assert first_rule(problem, isa_name(0x201FF)) in F32_WITHOUT_AMX
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution import plan as plan_module
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import im2col
 from onednn_py.backends.onednn.selection.candidate import Candidate
@@ -28,6 +29,7 @@ from onednn_py.backends.onednn.selection.workspace import (
     over_limit,
     split_candidate,
 )
+from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import (
     FORMATS,
@@ -219,7 +221,7 @@ def test_packed_weights_are_read_in_the_same_order_alone(
 ) -> None:
     """Inputs may lie behind the kernel's positions or before, in a matrix of the same strides."""
     # Where oneDNN has no convolution, the product reads them.
-    monkeypatch.setattr(OneDNNPlan, "_by_other_ways", lambda self: None)
+    monkeypatch.setattr(OneDNNPlan, "without_patches", None)
     geometry = case((4, 4), 3, pads=1, minibatch=2, inputs=16, outputs=8)
     tensors = geometry.integers("f32")
     run = CandidateRun(tensors, "convolution", "NCX")
@@ -271,6 +273,41 @@ def test_packed_weights_are_those_of_a_convolution() -> None:
         assert direct is plan.reading_packed("weights")
         assert plan.reading_packed("src") is plan
         run.check(direct)
+
+
+@needs_onednn
+def test_products_that_share_patches_read_packed_weights() -> None:
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    tensors = DEEP.integers("f32")
+    both = [
+        candidate(CandidateRun(tensors, f"conv_transpose_backward_{role}", "NXC").problem, "f32")
+        for role in ("data", "weights")
+    ]
+    plan = OneDNNPlan(current_engine(), both[0], both[1].named({"weights": "diff_weights"}))
+    assert [one.choice.formulation for one in plan.candidates] == ["im2col", "im2col"]
+    assert plan.reading_packed("weights") is plan
+    assert plan.without_patches is None
+
+
+@needs_onednn
+def test_only_a_missing_convolution_leaves_packed_weights_to_the_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not computes_products():
+        pytest.skip("a library without matmul")
+    status = "unimplemented"
+
+    def fail(*arguments: Any, **keywords: Any) -> Candidate:
+        raise OneDNNError("dnnl_primitive_desc_create", status)
+
+    monkeypatch.setattr(plan_module, "decide", fail)
+    made = candidate(CandidateRun(DEEP.integers("f32"), "convolution", "NXC").problem, "f32")
+    plan = OneDNNPlan(current_engine(), made)
+    assert plan.reading_packed("weights") is plan
+    status = "out_of_memory"
+    with pytest.raises(OneDNNError, match="out_of_memory"):
+        OneDNNPlan(current_engine(), made).reading_packed("weights")
 
 
 @needs_onednn

@@ -109,7 +109,7 @@ class Shape:
     ) -> None:
         self.is_single = available == 1
         self.has_amx = "amx" in cpu_isa
-        self.has_avx512_alone = not self.has_amx and ("avx512" in cpu_isa or "avx10" in cpu_isa)
+        self.has_avx512_alone = not self.has_amx and "avx512" in cpu_isa
         self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA
