@@ -169,9 +169,9 @@ class Plan(Generic[Result]):
         for label, name, tensor in zip(self._names, self._spec.inputs, tensors, strict=True):
             if isinstance(tensor, PackedTensor):
                 execute = self._execute_packed(label, tensor)
-                if execute is not None:
-                    continue
-                tensor = tensor._array
+                if execute is None:
+                    return self(*(tensor._array if t is tensor else t for t in tensors), out=out)
+                continue
             self._check(label, tensor, self._spec.inputs[name].shape)
             named[name] = tensor
         results = run(self._spec, named, self._spec.outs(out), self._chosen, execute)
