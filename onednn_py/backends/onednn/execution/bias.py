@@ -27,8 +27,6 @@ class BiasSums:
     ----------
     name : str
         The operand's name.
-    dtype : str
-        Of what is summed.
     offset : int
         In bytes.
     number : int
@@ -37,7 +35,6 @@ class BiasSums:
     """
 
     name: str
-    dtype: str
     offset: int
     number: int
     channels: int
@@ -54,6 +51,6 @@ class BiasSums:
 
 
 @cache
-def ones(dtype: str) -> Array:
+def ones(dtype: str, number: int = MOST_ONES) -> Array:
     """Return the ones that products read."""
-    return np.ones(MOST_ONES, DTYPES[dtype])
+    return np.ones(number, DTYPES[dtype])

@@ -46,6 +46,12 @@ class CastTensor:
         return self.candidate.operand(self.role)
 
     @property
+    def bias(self) -> str:
+        """Name of the bias that is added to the copy, empty if there is none."""
+        candidate = self.candidate
+        return candidate.name("bias") if self.is_result and candidate.formulation.adds_bias else ""
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return DTYPES[self.candidate.formulation.problem.dtype]
 
@@ -73,10 +79,13 @@ class CastTensor:
         """Write what a chunk reads of the caller's tensor into its copy."""
         self.candidate.formulation.copy(self.role, self._chunk(index), target, array)
 
-    def write(self, array: Array, source: Array, index: int = 0) -> None:
-        """Round a chunk's copy into the caller's tensor."""
+    def write(self, array: Array, source: Array, index: int = 0, bias: Array | None = None) -> None:
+        """Round a chunk's copy, with a bias added, into the caller's tensor."""
         seen = self.candidate.formulation.seen(self.role, array)
         part = self._chunk(index).tensors[self.role]
+        if bias is not None:
+            formulation = self.candidate.formulation
+            source += formulation.bias_of(self.role, self._chunk(index), array, bias)
         round_into(seen[part.spans(source.shape)], source)
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
@@ -128,6 +137,6 @@ class Casts:
         """Round what is complete after a chunk."""
         for tensor in self._tensors:
             if tensor.is_written_after(index):
-                tensor.write(
-                    self._arrays[tensor.name], tensor.view(self._block, index=index), index
-                )
+                copy = tensor.view(self._block, index=index)
+                bias = self._arrays[tensor.bias] if tensor.bias else None
+                tensor.write(self._arrays[tensor.name], copy, index, bias)

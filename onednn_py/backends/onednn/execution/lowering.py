@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.backends.onednn.selection.bias_additions import MOST_ADDED_ONES, bias_addition
 from onednn_py.backends.onednn.selection.bias_sums import (
     OnesProduct,
     chunk_layout,
@@ -16,10 +16,10 @@ from onednn_py.backends.onednn.selection.bias_sums import (
     sums_shape,
 )
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
 from onednn_py.backends.onednn.selection.descriptors import (
     bias_desc,
     execution_arguments,
+    ones_addition_desc,
     ones_product_desc,
     queries,
     user_desc,
@@ -29,67 +29,13 @@ from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
-from .bias import BiasSums
+from .bias import BiasSums, ones
 from .casts import CastTensor
 from .program import Buffer, Layout, Program, Step
 from .shared_reorders import Made, shared_reorder
+from .tensors import Reorder, Tensor
 
-__all__ = ["ONES", "Lowering"]
-
-# The operand that products with ones read.
-ONES = "ones"
-
-
-class _Reorder(NamedTuple):
-    """A reorder between two buffers, by their indices, or an addition to what the target holds.
-
-    ``layout`` is the tensor's as the caller has it, where the primitive is worth sharing.
-    """
-
-    name: str
-    source: int
-    target: int
-    adds: bool = False
-    layout: Hashable = None
-
-
-class _Tensor(NamedTuple):
-    """A tensor of a sub-problem.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    chunk : Chunk
-    part : ChunkTensor
-    role, name : str
-        In the problem that the primitive computes, and the operand's.
-    user, wanted : Handle
-        Memory descriptors of the tensor as the caller has it and as the primitive takes it.
-    number : int
-        The candidate's index.
-    """
-
-    candidate: Candidate
-    chunk: Chunk
-    part: ChunkTensor
-    role: str
-    name: str
-    user: Handle
-    wanted: Handle
-    number: int
-
-    @property
-    def problem(self) -> Problem | None:
-        """The problem by which memory descriptors of the tensor differ from chunk to chunk."""
-        return self.chunk.problem if self.part.is_split else None
-
-    @property
-    def shared_layout(self) -> Hashable:
-        """Layout and type of weights, which stay the same where sizes of images change."""
-        problem = self.chunk.problem
-        if self.role != "weights" or self.candidate.formulation.dst_is_weights:
-            return None
-        return problem.weights, problem.dtype
+__all__ = ["Lowering"]
 
 
 class Lowering:
@@ -102,6 +48,8 @@ class Lowering:
     operands : list of str
     casts : list of CastTensor
     sums : list of BiasSums
+    added : set of str
+        Names of the biases that the steps add to dst behind a primitive.
     reordered : list of str
         Names of the operands whose layout the primitives do not take as it is.
     layouts : dict
@@ -118,9 +66,10 @@ class Lowering:
         self._descs: dict[Hashable, Handle] = {}
         self._offsets: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
-        self._inputs: dict[tuple[str, int], list[tuple[_Tensor, int]]] = {}
+        self._inputs: dict[tuple[str, int], list[tuple[Tensor, int]]] = {}
         self.casts: list[CastTensor] = []
         self.sums: list[BiasSums] = []
+        self.added: set[str] = set()
         self._ones_products: dict[Hashable, tuple[list[Handle], Handle | None]] = {}
         self.reordered: list[str] = []
         self.layouts: dict[str, Handle] = {}
@@ -128,11 +77,14 @@ class Lowering:
         self.operands: list[str] = []
         for index in range(len(candidates[0].formulation.chunks)):
             self._index = index  # of the chunk whose steps are being added
-            after: list[_Reorder] = []
+            after: list[Reorder] = []
             for number, candidate in enumerate(candidates):
                 after += self._add(number, candidate)
             for reorder in after:
                 self._reorder(reorder)
+        for number, candidate in enumerate(candidates):
+            if candidate.formulation.adds_bias and not candidate.formulation.is_cast:
+                self._add_bias(number, candidate)
 
     def program(self, threads: tuple[int, int] | None) -> Program:
         """Return the steps; scratchpads share one offset, since one step runs at a time."""
@@ -149,11 +101,11 @@ class Lowering:
             threads,
         )
 
-    def _add(self, number: int, candidate: Candidate) -> list[_Reorder]:
+    def _add(self, number: int, candidate: Candidate) -> list[Reorder]:
         """Add the steps of a candidate's chunk; return those to follow the steps of all."""
         problem = candidate.formulation.chunks[self._index].problem
         arguments: list[tuple[int, int]] = []
-        after: list[_Reorder] = []
+        after: list[Reorder] = []
         for role, argument in execution_arguments(problem).items():
             if role not in problem.layouts:
                 continue
@@ -192,40 +144,87 @@ class Lowering:
         if self._index == 0:
             total = of_chunk * summing_chunks(formulation)
             offset = self._layout.add(4 * total)
-            self.sums.append(BiasSums(name, dtype, offset, total, *shape))
+            self.sums.append(BiasSums(name, offset, total, *shape))
         target = self.sums[-1].offset + 4 * of_chunk * self._index
         begin = 0 if role in formulation.copied else formulation.offset(role, chunk)
-        read, of_ones = self._operand(candidate.operand(role)), self._operand(ONES)
+        read = self._operand(candidate.operand(role))
         for index, one in enumerate(products):
             (first, second, sums), descriptor = self._ones_product(one, dtype)
             offset = begin + one.begin * DTYPES[dtype].itemsize
-            factors = [Buffer(first, read, offset), Buffer(second, of_ones)]
+            factors = [Buffer(first, read, offset), Buffer(second, constant=ones(dtype))]
             if one.ones_first:
-                factors = [Buffer(first, of_ones), Buffer(second, read, offset)]
-            arguments = [
-                (engine.argument("SRC"), self._buffer(factors[0])),
-                (engine.argument("WEIGHTS"), self._buffer(factors[1])),
-                (engine.argument("DST"), self._buffer(Buffer(sums, offset=target))),
-            ]
+                factors = [Buffer(first, constant=ones(dtype)), Buffer(second, read, offset)]
+            arguments = self._product_arguments(*factors, Buffer(sums, offset=target))
             key = "ones", number, chunk.problem, index
             self._step(key, f"sum of {name}", partial(_made, engine, descriptor), arguments)
             target += 4 * one.sums.size
+
+    def _product_arguments(self, *buffers: Buffer) -> list[tuple[int, int]]:
+        """Return the arguments of a product: both factors, and what it writes."""
+        names = ("SRC", "WEIGHTS", "DST")
+        return [
+            (self._engine.argument(name), self._buffer(buffer))
+            for name, buffer in zip(names, buffers, strict=True)
+        ]
+
+    def _add_bias(self, number: int, candidate: Candidate) -> None:
+        """Add the products that add the bias to dst, if oneDNN has such."""
+        asked = candidate.formulation.asked
+        bias, addition = asked.bias, bias_addition(asked.dst)
+        if bias is None or bias.dense() != bias or addition is None:
+            return
+        dtype, engine = candidate.formulation.problem.dtype, self._engine
+        repeated, products = addition
+        all_products = [*products] if repeated is None else [repeated, *products]
+        made = []
+        for one in all_products:
+            descs = self._matrices(one, dtype, dtype, dtype)
+            descriptor = ones_addition_desc(engine, descs, adds=one is not repeated)
+            if descriptor is None:
+                return
+            made.append((one, descs, descriptor))
+        name = candidate.name("bias")
+        offset = None
+        if repeated is not None:
+            offset = self._layout.add(DTYPES[dtype].itemsize * repeated.sums.size)
+        of_bias, of_dst = self._operand(name), self._operand(candidate.name("dst"))
+        for index, (one, (first, second, result), descriptor) in enumerate(made):
+            of_ones = ones(dtype, MOST_ADDED_ONES)
+            begin = one.begin * DTYPES[dtype].itemsize
+            if one is repeated:
+                of_result = Buffer(result, None, offset or 0)
+            else:
+                of_result = Buffer(result, of_dst, begin)
+            if one.ones_first:
+                factors = Buffer(first, constant=of_ones), Buffer(second, of_bias)
+            else:
+                factors = Buffer(first, None, offset or 0), Buffer(second, constant=of_ones)
+            self._step(
+                ("bias", number, index),
+                f"addition of {name}",
+                partial(_made, engine, descriptor),
+                self._product_arguments(*factors, of_result),
+            )
+        self.added.add(name)
+
+    def _matrices(self, one: OnesProduct, *dtypes: str) -> list[Handle]:
+        """Return the memory descriptors of a product's factors and of what it writes."""
+        return [
+            self._engine.strided_desc(layout.shape, dtype, layout.strides)
+            for layout, dtype in zip((one.first, one.second, one.sums), dtypes, strict=True)
+        ]
 
     def _ones_product(self, one: OnesProduct, dtype: str) -> tuple[list[Handle], Handle | None]:
         """Return the memory descriptors of a product with ones, and that of its primitive."""
         key = one, dtype
         if key not in self._ones_products:
-            dtypes = (dtype, dtype, SUM_DTYPE)
-            descs = [
-                self._engine.strided_desc(layout.shape, of_matrix, layout.strides)
-                for layout, of_matrix in zip((one.first, one.second, one.sums), dtypes, strict=True)
-            ]
+            descs = self._matrices(one, dtype, dtype, SUM_DTYPE)
             self._ones_products[key] = descs, ones_product_desc(self._engine, descs)
         return self._ones_products[key]
 
-    def _tensor(self, number: int, candidate: Candidate, role: str) -> _Tensor:
+    def _tensor(self, number: int, candidate: Candidate, role: str) -> Tensor:
         chunk = candidate.formulation.chunks[self._index]
-        return _Tensor(
+        return Tensor(
             candidate,
             chunk,
             chunk.tensors[role],
@@ -236,7 +235,7 @@ class Lowering:
             number,
         )
 
-    def _input(self, tensor: _Tensor) -> int:
+    def _input(self, tensor: Tensor) -> int:
         """Return the buffer that the primitive reads, having added the reorder into it."""
         index = self._index if tensor.part.is_split else 0
         present = self._inputs.setdefault((tensor.name, index), [])
@@ -246,13 +245,13 @@ class Lowering:
             if self._is_reordered(tensor):
                 self.reordered.append(tensor.name)
                 inner = self._inner_buffer(tensor)
-                reorder = _Reorder(tensor.name, buffer, inner, layout=tensor.shared_layout)
+                reorder = Reorder(tensor.name, buffer, inner, layout=tensor.shared_layout)
                 self._reorder(reorder, self._operand(tensor.name))
                 buffer = inner
             present.append((tensor, buffer))
         return buffer
 
-    def _result(self, tensor: _Tensor) -> tuple[int, list[_Reorder]]:
+    def _result(self, tensor: Tensor) -> tuple[int, list[Reorder]]:
         """Return the buffer that the primitive writes, and the reorders from it."""
         user = self._user_buffer(tensor)
         is_reordered = self._is_reordered(tensor)
@@ -260,7 +259,7 @@ class Lowering:
             self.reordered.append(tensor.name)
         total = self._inner_buffer(tensor) if is_reordered else user
         layout = tensor.shared_layout
-        out = [_Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
+        out = [Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
         if not tensor.part.is_partial_sum:
             return total, out
         if not tensor.chunk.is_last:
@@ -269,12 +268,12 @@ class Lowering:
         if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
             return total, out
         term = self._inner_buffer(tensor, "term")
-        return term, [_Reorder(tensor.name, term, total, adds=True), *out]
+        return term, [Reorder(tensor.name, term, total, adds=True), *out]
 
-    def _is_reordered(self, tensor: _Tensor) -> bool:
+    def _is_reordered(self, tensor: Tensor) -> bool:
         return not self._engine.equal(tensor.user, tensor.wanted)
 
-    def _user_buffer(self, tensor: _Tensor) -> int:
+    def _user_buffer(self, tensor: Tensor) -> int:
         """Return the buffer of a tensor as the caller has it, or of its copy in another type."""
         formulation = tensor.candidate.formulation
         operand = self._operand(tensor.name)
@@ -293,7 +292,7 @@ class Lowering:
             self.operands.append(name)
         return self.operands.index(name)
 
-    def _same_layout(self, tensor: _Tensor, present: list[tuple[_Tensor, int]]) -> int | None:
+    def _same_layout(self, tensor: Tensor, present: list[tuple[Tensor, int]]) -> int | None:
         """Return the buffer of an input that another primitive reads in the same layout."""
         equal = self._engine.equal
         for other, index in present:
@@ -319,7 +318,7 @@ class Lowering:
         self._buffers.append(buffer)
         return len(self._buffers) - 1
 
-    def _inner_buffer(self, tensor: _Tensor, use: str = "") -> int:
+    def _inner_buffer(self, tensor: Tensor, use: str = "") -> int:
         """Return the buffer in the workspace of a tensor in a primitive's own layout.
 
         All chunks have the same offset, where the largest fits.
@@ -336,7 +335,7 @@ class Lowering:
             self._inner[key, tensor.problem] = self._buffer(buffer)
         return self._inner[key, tensor.problem]
 
-    def _reorder(self, reorder: _Reorder, input_operand: int | None = None) -> None:
+    def _reorder(self, reorder: Reorder, input_operand: int | None = None) -> None:
         """Add a reorder; reorders of the same inner buffer share a primitive."""
         engine, is_input = self._engine, input_operand is not None
         source, target = (self._buffers[index] for index in (reorder.source, reorder.target))

@@ -21,9 +21,8 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
 from onednn_py.system.memory_pool import pool
 
-from .bias import ones
 from .casts import Casts
-from .lowering import ONES, Lowering
+from .lowering import Lowering
 from .packing import PackedInput
 from .program import Program, Step
 
@@ -92,7 +91,14 @@ class OneDNNPlan(Plan):
             for candidate in candidates
             if candidate.formulation.needs_completion and candidate.name("bias") not in summed
         ]
-        if not self.casts and not self._completed and not self._sums:
+        self._added = [
+            candidate
+            for candidate in candidates
+            if candidate.formulation.adds_bias
+            and not candidate.formulation.is_cast
+            and candidate.name("bias") not in lowering.added
+        ]
+        if not (self.casts or self._completed or self._sums or self._added):
             # Bound methods, which a call finds without the class.
             program = self.program
             self.address_runner = AddressRunner(
@@ -200,8 +206,6 @@ class OneDNNPlan(Plan):
             formulation.complete(
                 {role: tensors[name] for role, name in named.items() if name in tensors}
             )
-        if self._sums:
-            tensors = {**tensors, ONES: ones(self._sums[0].dtype)}
         pointers = {
             name: packed[name] if name in packed else self.engine.pointer(tensors[name])
             for name in self.operands
@@ -209,6 +213,9 @@ class OneDNNPlan(Plan):
         casts = [cast for cast in self.casts if cast.name not in packed]
         if not casts and not self._sums:
             program.run(list(pointers.values()))
+            for candidate in self._added:
+                dst, bias = (tensors[candidate.name(role)] for role in ("dst", "bias"))
+                candidate.formulation.add_bias(dst, bias)
             return
         block = pool.borrow(self.workspace_bytes)
         try:

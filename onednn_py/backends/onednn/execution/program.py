@@ -39,11 +39,14 @@ class Buffer:
         The operand's index, None for a part of the workspace.
     offset : int
         Bytes from the beginning of the operand, or of the workspace.
+    constant : ndarray, optional
+        Dense memory that is neither of them, and that all executions read.
     """
 
     desc: Handle
     operand: int | None = None
     offset: int = 0
+    constant: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,11 @@ class _Frame:
         self.operands: list[list[tuple[Handle, int]]] = [[] for _ in program.operands]
         self.workspace: list[tuple[Handle, int]] = []
         for memory, buffer in zip(memories, program.buffers, strict=True):
-            if buffer.operand is None:
+            if buffer.constant is not None:
+                pointer = engine.address(address_of(buffer.constant))
+                status = engine.set_data_handle(memory, pointer)
+                engine.check("dnnl_memory_set_data_handle", status)
+            elif buffer.operand is None:
                 self.workspace.append((memory, buffer.offset))
             else:
                 self.operands[buffer.operand].append((memory, buffer.offset))

@@ -20,6 +20,7 @@ __all__ = [
     "MOST_ONES",
     "OnesProduct",
     "chunk_layout",
+    "is_dense",
     "ones_products",
     "partial_sums",
     "summing_chunks",
@@ -88,9 +89,9 @@ def sums_shape(layout: TensorLayout) -> tuple[int, int] | None:
     One sum a channel where channels are the innermost axis, as many as rows take.
     """
     channels, pixels = layout.shape[1], layout.size // (layout.shape[0] * layout.shape[1])
-    if _is_dense(layout, "nxc"):
+    if is_dense(layout, "nxc"):
         return channels, 1
-    if not _is_dense(layout, "ncx") or pixels < LEAST_PIXELS:
+    if not is_dense(layout, "ncx") or pixels < LEAST_PIXELS:
         return None
     parts = next(n for n in range(-(-pixels // MOST_ONES), pixels + 1) if pixels % n == 0)
     return None if pixels // parts < LEAST_PIXELS else (channels, parts)
@@ -102,7 +103,7 @@ def ones_products(layout: TensorLayout) -> list[OnesProduct]:
     if shape is None:
         return []
     channels, parts = shape
-    if _is_dense(layout, "nxc"):
+    if is_dense(layout, "nxc"):
         pixels = layout.size // channels
         folded = gcd(pixels, max(1, 2 ** (ROW // channels).bit_length() // 2))
         return list(_sums_of_rows(pixels // folded, folded * channels))
@@ -140,7 +141,7 @@ def _sums_of_rows(rows: int, length: int) -> list[OnesProduct]:
     return products
 
 
-def _is_dense(layout: TensorLayout, order: str) -> bool:
+def is_dense(layout: TensorLayout, order: str) -> bool:
     dense = layout.with_channels(order)
     return all(
         extent == 1 or stride == wanted

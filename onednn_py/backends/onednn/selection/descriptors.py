@@ -25,6 +25,7 @@ __all__ = [
     "bias_desc",
     "execution_arguments",
     "implementations",
+    "ones_addition_desc",
     "ones_product_desc",
     "queries",
     "user_desc",
@@ -201,6 +202,25 @@ def ones_product_desc(engine: Engine, descs: Sequence[Handle]) -> Handle | None:
         if not engine.next_implementation(descriptor):
             return None
     return descriptor
+
+
+def ones_addition_desc(engine: Engine, descs: Sequence[Handle], *, adds: bool) -> Handle | None:
+    """Return the primitive descriptor of a product whose sums have one term, None without one.
+
+    Parameters
+    ----------
+    engine : Engine
+    descs : sequence of Handle
+        As in `ones_product_desc`.
+    adds : bool
+        Whether the product is added to what the memory holds.
+    """
+    try:
+        return engine.matmul_desc(descs[:2], None, descs[2], adds=adds, fpmath_mode="strict")
+    except OneDNNError as error:
+        if error.status != "unimplemented":
+            raise
+        return None
 
 
 def _primitive_desc(

@@ -82,6 +82,12 @@ class Formulation:
         return self.bias_apart or self.is_partial
 
     @property
+    def adds_bias(self) -> bool:
+        """Whether the bias is added to dst behind the primitive, which takes none."""
+        asked = self.asked
+        return asked.result_role == "dst" and asked.bias is not None and self.problem.bias is None
+
+    @property
     def is_cast(self) -> bool:
         """Whether the primitive computes in another data type than the caller's."""
         return self.problem.dtype != self.asked.dtype
@@ -126,13 +132,33 @@ class Formulation:
             return
         result, bias = tensors[asked.result_role], tensors.get("bias")
         fill: Any = 0
-        if bias is not None:
-            fill = bias.reshape(1, -1, *(1 for _ in asked.kernel))
+        if bias is not None and (self.is_cast or not self.adds_bias):
+            fill = _beside(bias, result)
         if self.flips or any(span.step not in (None, 1) for span in self.window):
             result[...] = fill
             return
         for axis, span in enumerate(self.window):
             result[(slice(None),) * (axis + 2) + (slice(span.stop, None),)] = fill
+
+    def add_bias(self, dst: Array, bias: Array) -> None:
+        """Add the bias to the whole of dst, both of ``asked``."""
+        dst = view_in_plane(dst, self.asked.dst)
+        dst += _beside(bias, dst)
+
+    def bias_of(self, role: str, chunk: Chunk, dst: Array, bias: Array) -> Array:
+        """Return the bias of each element of dst that a chunk writes, by the role in ``problem``.
+
+        Parameters
+        ----------
+        role : str
+        chunk : Chunk
+        dst, bias : ndarray
+            Of ``asked``.
+        """
+        in_plane = view_in_plane(dst, self.asked.dst)
+        added = self.seen(role, np.broadcast_to(_beside(bias, in_plane), in_plane.shape))
+        layout: TensorLayout = getattr(chunk.problem, role)
+        return added[chunk.tensors[role].spans(layout.shape)]
 
     def copy(self, role: str, chunk: Chunk, target: Array, array: Array) -> None:
         """Write what a chunk reads of a tensor of ``asked``, by the role in ``problem``."""
@@ -155,6 +181,11 @@ class Formulation:
         if self.roles[role] == self.asked.stepped_role:
             return array[(slice(None), slice(None), *self.window)]
         return array
+
+
+def _beside(bias: Array, dst: Array) -> Array:
+    """Return the bias in a shape that broadcasts to dst's."""
+    return bias.reshape(1, -1, *(1 for _ in dst.shape[2:]))
 
 
 def on_copies(problem: _P, roles: Iterable[str], dtype: str) -> _P:

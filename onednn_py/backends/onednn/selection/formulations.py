@@ -66,8 +66,9 @@ def formulate(
     if window is None:
         return None
     exchange = asked.transposed and formulation != "direct"
-    if exchange and asked.result_role == "dst" and asked.bias is not None:
-        return None  # the bias belongs to what would be a convolution's src
+    adds_bias = exchange and asked.result_role == "dst" and asked.bias is not None
+    if adds_bias and compute_dtype != "f32":
+        return None  # bfloat16 would be rounded before the addition, and after it
     if formulation == "as_convolution" and not exchange:
         return None
     stepped = asked.stepped_role
@@ -92,7 +93,7 @@ def formulate(
     if exchange:
         problem = problem.as_convolution()
         roles = {"src": "dst", "weights": "weights", "dst": "src"}
-    if bias_apart:
+    if bias_apart or adds_bias:
         problem = replace(problem, bias=None)
     parts = split(problem, split_axis, chunks)
     if parts is None:

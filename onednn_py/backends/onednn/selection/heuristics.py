@@ -38,6 +38,9 @@ LEAST_SUMMED_APART_LAST = 2**17
 EMULATES_BF16 = ("avx512_core", "avx512_core_vnni")
 LEAST_FLOPS_AN_ELEMENT = 64
 
+# Formulations that no rule need ask for, the family's own primitive first.
+ANY_PROBLEM = ("direct", "as_convolution", "flipped")
+
 
 @dataclass(frozen=True, slots=True)
 class Preference:
@@ -96,7 +99,7 @@ def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iter
             yield Preference(
                 choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
             )
-        for formulation in ("direct", "as_convolution"):
+        for formulation in ANY_PROBLEM:
             choice = Choice(dtype, formulation, threads=threads)
             yield Preference(choice, minibatch_chunks=chunks, splits=splits)
 
@@ -148,11 +151,7 @@ def fallbacks(problem: Problem) -> Iterator[Preference]:
     implementations only at the end.
     """
     dtypes = compute_dtypes(problem)
-    choices = [
-        Choice(dtype, formulation)
-        for dtype in dtypes
-        for formulation in ("direct", "as_convolution")
-    ]
+    choices = [Choice(dtype, formulation) for dtype in dtypes for formulation in ANY_PROBLEM]
     for choice in choices:
         yield Preference(choice, splits=True)
     for choice in (*choices, *(Choice(dtype, reference=True) for dtype in dtypes)):
