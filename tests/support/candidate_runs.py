@@ -194,7 +194,7 @@ def assert_apart(plan: OneDNNPlan) -> None:
     program, engine = plan.program, plan.engine
     spans = [(cast.offset, cast.nbytes) for cast in plan.casts]
     for buffer in program.buffers:
-        if buffer.operand is None:
+        if buffer.operand is None and buffer.constant is None:
             spans.append((buffer.offset, engine.nbytes(buffer.desc)))
     # Chunk after chunk uses the same offsets, and all steps the scratchpad behind them.
     ends: dict[int, int] = {}

@@ -136,6 +136,7 @@ TESTED_BY = {
     "backends.onednn.execution.plan": "backends/onednn/execution/test_packing.py",
     "backends.onednn.execution.program": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.shared_reorders": "dispatch/test_first_calls.py",
+    "backends.onednn.execution.tensors": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.selection.candidate": "api/test_backward.py",
     "backends.onednn.selection.descriptors": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.formulation": "backends/onednn/selection/test_select.py",
