@@ -15,7 +15,7 @@ from onednn_py.problem.problem import Direction, Problem
 
 from . import weights_defects
 
-__all__ = ["DEFECTS", "Defect", "forbidden", "is_reference"]
+__all__ = ["DEFECTS", "MOST_SOUND_CHANNELS", "Defect", "forbidden", "is_reference"]
 
 Version = tuple[int, int, int]
 

@@ -116,6 +116,21 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
         assert rule.family.search("x64:gemm:jit")
 
 
+@pytest.mark.parametrize(("data_format", "activations"), [("NCX", "any"), ("NXC", "nxc")])
+def test_biases_of_strided_transposed_convolutions_without_amx(
+    data_format: str, activations: str
+) -> None:
+    """Where `brgconv_strided` may not run."""
+    descriptor = parse_descriptor("mb2ic96ih8oc32oh16kh4sh2ph1", transposed=True)
+    problem = Case(descriptor, "FWD_B", "bf16", data_format).problem()
+    rule = first_rule(problem, "avx512_core_bf16")
+    assert (rule.formulation, rule.activations) == ("flipped", activations)
+    for direction, channels in (("FWD_D", 96), ("FWD_B", 64)):
+        descriptor = parse_descriptor(f"mb2ic{channels}ih8oc32oh16kh4sh2ph1", transposed=True)
+        other = Case(descriptor, direction, "bf16", data_format).problem()
+        assert first_rule(other, "avx512_core_bf16") is not rule
+
+
 def test_rules_of_avx512_are_for_no_other() -> None:
     problem = problem_of("mb2ic2ih64oc1kh7ph3", "BWD_D", "f32", "NCX")
     for cpu_isa in (AMX, "avx2", isa_name(0x22FFF), ""):
