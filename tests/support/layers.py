@@ -151,7 +151,12 @@ TESTED_BY = {
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.strided": "backends/onednn/selection/test_rules.py",
-    "backends.onednn.selection.rules.without_amx": "backends/onednn/selection/test_heuristics.py",
+    "backends.onednn.selection.rules.transposed_without_amx": (
+        "backends/onednn/selection/test_heuristics.py"
+    ),
+    "backends.onednn.selection.rules.without_amx_bf16": (
+        "backends/onednn/selection/test_heuristics.py"
+    ),
     "backends.onednn.selection.rules.without_amx_f32": (
         "backends/onednn/selection/test_heuristics.py"
     ),

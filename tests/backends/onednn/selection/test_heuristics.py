@@ -9,7 +9,11 @@ import pytest
 from onednn_py.backends.onednn.binding.library import isa_name
 from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
-from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX
+from onednn_py.backends.onednn.selection.rules.transposed_without_amx import (
+    BF16_TRANSPOSED,
+    F32_TRANSPOSED,
+)
+from onednn_py.backends.onednn.selection.rules.without_amx_bf16 import BF16_WITHOUT_AMX
 from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
@@ -114,6 +118,34 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
         rule = first_rule(Case(descriptor, direction, "bf16", "NCX").problem(), "avx512_core_bf16")
         assert rule.formulation == "as_convolution"
         assert rule.family.search("x64:gemm:jit")
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "dtype", "data_format", "expected"),
+    [
+        # To few channels, with a bias and without.
+        ("ic256ih16oc3oh32kh4sh2ph1", "FWD_B", "bf16", "NCX", ("given", "direct", "gemm")),
+        ("ic64ih16oc3oh31kh3sh2ph1", "FWD_B", "bf16", "NXC", ("ncx", "direct", "gemm")),
+        ("ic64ih16oc3oh32kh4sh2ph1", "FWD_D", "bf16", "NCX", ("any", "as_convolution", "gemm")),
+        ("ic64ih16oc3oh32kh4sh2ph1", "FWD_D", "bf16", "NXC", ("any", "as_convolution", "gemm")),
+        ("ic64ih16oc3oh32kh4sh2ph1", "FWD_B", "f32", "NXC", ("any", "as_convolution", "gemm")),
+        # A bias and few pixels, or many channels.
+        ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NCX", ("given", "direct", "gemm")),
+        ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NXC", ("ncx", "direct", "gemm")),
+        ("ic128ih28oc64oh56kh4sh2ph1", "FWD_B", "f32", "NXC", ("given", "as_convolution", "jit:")),
+    ],
+)
+def test_strided_transposed_convolutions_without_amx(
+    text: str, direction: str, dtype: str, data_format: str, expected: tuple[str, str, str]
+) -> None:
+    descriptor = parse_descriptor(f"mb2{text}", transposed=True)
+    problem = Case(descriptor, direction, dtype, data_format).problem()
+    rule = first_rule(problem, "avx512_core_bf16")
+    assert rule in (*BF16_TRANSPOSED, *F32_TRANSPOSED)
+    assert (rule.activations, rule.formulation) == expected[:2]
+    assert rule.family.search(expected[2])
+    with_tiles = rules_of(Shape(problem, dtype, available=2, cpu_isa=AMX))
+    assert not {id(one) for one in (*BF16_TRANSPOSED, *F32_TRANSPOSED)} & set(map(id, with_tiles))
 
 
 @pytest.mark.parametrize(("data_format", "activations"), [("NCX", "any"), ("NXC", "nxc")])

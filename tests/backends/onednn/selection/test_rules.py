@@ -14,8 +14,12 @@ from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
 from onednn_py.backends.onednn.selection.rules.small import SMALL
 from onednn_py.backends.onednn.selection.rules.strided import STRIDED_DATA
 from onednn_py.backends.onednn.selection.rules.transposed import TRANSPOSED
+from onednn_py.backends.onednn.selection.rules.transposed_without_amx import (
+    BF16_TRANSPOSED,
+    F32_TRANSPOSED,
+)
 from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
-from onednn_py.backends.onednn.selection.rules.without_amx import BF16_WITHOUT_AMX
+from onednn_py.backends.onednn.selection.rules.without_amx_bf16 import BF16_WITHOUT_AMX
 from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
@@ -275,7 +279,7 @@ def test_what_convolutions_compute_faster(
     [
         *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED),
         *(*DATA, *STRIDED_DATA, *WEIGHTS, *FORWARD),
-        *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX),
+        *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX, *BF16_TRANSPOSED, *F32_TRANSPOSED),
     ],
 )
 def test_every_rule_names_its_measurement(rule: Rule) -> None:

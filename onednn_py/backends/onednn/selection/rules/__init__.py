@@ -27,8 +27,9 @@ from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape
 from .small import SMALL
 from .strided import STRIDED_DATA
 from .transposed import TRANSPOSED
+from .transposed_without_amx import BF16_TRANSPOSED, F32_TRANSPOSED
 from .weights import WEIGHTS
-from .without_amx import BF16_WITHOUT_AMX
+from .without_amx_bf16 import BF16_WITHOUT_AMX
 from .without_amx_f32 import F32_WITHOUT_AMX
 
 __all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "JIT", "JIT_1X1", "Rule", "Shape", "rules_of"]
@@ -57,17 +58,19 @@ GENERAL = (
 )
 
 
-def _without_amx(shape: Shape) -> tuple[Rule, ...]:
+def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
     if not shape.has_avx512_alone:
         return ()
-    return BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
+    if shape.bf16:
+        return (BF16_TRANSPOSED, BF16_WITHOUT_AMX) if shape.transposed else (BF16_WITHOUT_AMX,)
+    return (F32_TRANSPOSED, F32_WITHOUT_AMX) if shape.transposed else (F32_WITHOUT_AMX,)
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
     tables = (
         IM2COL,
-        _without_amx(shape),
+        *_without_amx(shape),
         TRANSPOSED if shape.transposed else (),
         SMALL,
         PRODUCTS,

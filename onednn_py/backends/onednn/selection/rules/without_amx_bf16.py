@@ -12,36 +12,12 @@ of the suites.
 
 from __future__ import annotations
 
-from onednn_py.backends.onednn.selection.defects import MOST_SOUND_CHANNELS
-
-from .rule import BRGEMM, DEPTHWISE, GEMM, JIT_BF16, JIT_BF16_1X1, MATMUL, Rule, Shape
+from .rule import BRGEMM, DEPTHWISE, GEMM, JIT_BF16, JIT_BF16_1X1, MATMUL, Rule
 
 __all__ = ["BF16_WITHOUT_AMX"]
 
 
-def _adds_bias_to_strided(shape: Shape) -> bool:
-    # Where `brgconv_strided` may not run; deconvolutions add the bias with plain loops.
-    is_deep = shape.inputs > 4 and shape.outputs > MOST_SOUND_CHANNELS
-    return shape.data and shape.dense and shape.has_bias and shape.strided and is_deep
-
-
 BF16_WITHOUT_AMX = (
-    Rule(
-        lambda s: _adds_bias_to_strided(s) and s.dense_first,
-        "any",
-        JIT_BF16,
-        "of problems drawn apart 0.76, 2.12 of 47; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
-        " 8: 0.18; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 2.12",
-        formulation="flipped",
-    ),
-    Rule(
-        lambda s: _adds_bias_to_strided(s) and s.dense_last,
-        "nxc",
-        JIT_BF16,
-        "of problems drawn apart 0.66, 3.46 of 46; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
-        " 8: 0.07; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 3.46",
-        formulation="flipped",
-    ),
     Rule(
         lambda s: (
             s.data

@@ -1,0 +1,136 @@
+"""Rules of transposed convolutions with strides, on CPUs with AVX-512 but not AMX.
+
+The last layers of generators and decoders have one to four channels of dst, of which kernels by
+blocks of 16 channels compute most in vain, and a bias, with which `brgconv_strided` may not run
+where channels are many. What deconvolutions then add with plain loops costs more than another
+implementation.
+
+Fitted on 240 problems in float32 and 240 in bfloat16 with a bias, and on 120 and 120 of up to four
+channels with and without, drawn apart from the survey, on two cores of an AMD EPYC. Figures are
+times by the rule over those of the rules behind it, in geometric mean and at worst, of the problems
+that it applies to.
+"""
+
+from __future__ import annotations
+
+from onednn_py.backends.onednn.selection.defects import MOST_SOUND_CHANNELS
+
+from .rule import GEMM, JIT, JIT_BF16, Rule, Shape
+
+__all__ = ["BF16_TRANSPOSED", "F32_TRANSPOSED"]
+
+# Of src and dst of the convolution, whose data gradient the transposed convolution is.
+FEW_INPUTS = 4
+
+
+def _upsamples(shape: Shape) -> bool:
+    return shape.data and shape.dense and shape.transposed and shape.strided
+
+
+def _upsamples_to_few(shape: Shape) -> bool:
+    return _upsamples(shape) and shape.inputs <= FEW_INPUTS and shape.positions > 1
+
+
+def _adds_bias_to_few(shape: Shape) -> bool:
+    # Kernels of odd lengths have no `brgconv_strided` for strides of 2.
+    odd = shape.outputs >= 24 and shape.positions >= 9 and shape.positions % 2 == 1
+    return _upsamples_to_few(shape) and shape.has_bias and (odd or shape.outputs >= 96)
+
+
+def _adds_bias_to_strided(shape: Shape) -> bool:
+    # Where `brgconv_strided` may not run.
+    is_deep = shape.inputs > FEW_INPUTS and shape.outputs > MOST_SOUND_CHANNELS
+    return _upsamples(shape) and shape.has_bias and is_deep
+
+
+def _adds_bias_to_few_pixels(shape: Shape) -> bool:
+    most = 64 if shape.in_patches else 256
+    return (
+        _adds_bias_to_strided(shape)
+        and shape.outputs >= 192
+        and shape.all_pixels <= most
+        and not shape.is_1x1
+    )
+
+
+BF16_TRANSPOSED = (
+    Rule(
+        lambda s: s.dense_first and _adds_bias_to_few(s),
+        "given",
+        GEMM,
+        "0.30, 1.73 of 52; 512 -> 3, 7 x 7, 4x4/2, minibatch 2: 0.13; 64 -> 3, 32 x 32, 3x3/2,"
+        " minibatch 4: 0.19; 80 -> 3, 4 x 4 x 4, 4x4x4/4, minibatch 4: 1.73",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.positions > 3 and _adds_bias_to_few(s),
+        "ncx",
+        GEMM,
+        "0.52, 1.64 of 49; 512 -> 3, 7 x 7, 4x4/2, minibatch 2: 0.18; 512 -> 3, 1000, 5/2,"
+        " minibatch 16: 1.64",
+    ),
+    Rule(
+        lambda s: s.dense_first and not s.has_bias and _upsamples_to_few(s),
+        "any",
+        GEMM,
+        "0.38, 1.12 of 58",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and not s.has_bias
+            and s.outputs >= 64
+            and s.positions >= 9
+            and _upsamples_to_few(s)
+        ),
+        "any",
+        GEMM,
+        "0.57, 1.60 of 24; 512 -> 1, 1024 pixels, 4x4/2: 0.25",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: s.dense_first and _adds_bias_to_few_pixels(s),
+        "given",
+        GEMM,
+        "0.40, 1.27 of 21",
+    ),
+    Rule(
+        lambda s: s.dense_last and _adds_bias_to_few_pixels(s),
+        "ncx",
+        GEMM,
+        "0.42, 1.25 of 21",
+    ),
+    Rule(
+        lambda s: s.dense_first and _adds_bias_to_strided(s),
+        "any",
+        JIT_BF16,
+        "of problems drawn apart 0.76, 2.12 of 47; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
+        " 8: 0.18; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 2.12",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: s.dense_last and _adds_bias_to_strided(s),
+        "nxc",
+        JIT_BF16,
+        "of problems drawn apart 0.66, 3.46 of 46; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
+        " 8: 0.07; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 3.46",
+        formulation="flipped",
+    ),
+)
+
+F32_TRANSPOSED = (
+    Rule(
+        lambda s: s.dense_last and s.outputs >= 24 and s.positions >= 9 and _upsamples_to_few(s),
+        "any",
+        GEMM,
+        "0.41, 1.82 of 100",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: s.dense_last and s.inputs > 40 and _adds_bias_to_strided(s),
+        "given",
+        JIT,
+        "0.67, 1.21 of 67",
+        formulation="as_convolution",
+    ),
+)
