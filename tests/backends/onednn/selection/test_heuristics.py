@@ -129,6 +129,8 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
         ("ic64ih16oc3oh32kh4sh2ph1", "FWD_D", "bf16", "NCX", ("any", "as_convolution", "gemm")),
         ("ic64ih16oc3oh32kh4sh2ph1", "FWD_D", "bf16", "NXC", ("any", "as_convolution", "gemm")),
         ("ic64ih16oc3oh32kh4sh2ph1", "FWD_B", "f32", "NXC", ("any", "as_convolution", "gemm")),
+        ("ic64ih16oc3oh32kh4sh2ph1", "BWD_D", "f32", "NXC", ("given", "as_convolution", "jit:")),
+        ("ic24ih28oc4oh55kh3sh2ph1", "BWD_W", "f32", "NCX", ("nxc", "as_convolution", "jit:")),
         # A bias and few pixels, or many channels.
         ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NCX", ("given", "direct", "gemm")),
         ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NXC", ("ncx", "direct", "gemm")),

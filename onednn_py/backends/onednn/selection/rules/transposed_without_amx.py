@@ -5,10 +5,9 @@ blocks of 16 channels compute most in vain, and a bias, with which `brgconv_stri
 where channels are many. What deconvolutions then add with plain loops costs more than another
 implementation.
 
-Fitted on 240 problems in float32 and 240 in bfloat16 with a bias, and on 120 and 120 of up to four
-channels with and without, drawn apart from the survey, on two cores of an AMD EPYC. Figures are
-times by the rule over those of the rules behind it, in geometric mean and at worst, of the problems
-that it applies to.
+Fitted on 1,320 problems drawn apart from the survey, on two cores of an AMD EPYC. Figures are times
+by the rule over those of the rules behind it, in geometric mean and at worst, of the problems that
+it applies to. docs/performance.md has what was gained on problems that were not looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .rule import GEMM, JIT, JIT_BF16, Rule, Shape
 
 __all__ = ["BF16_TRANSPOSED", "F32_TRANSPOSED"]
 
-# Of src and dst of the convolution, whose data gradient the transposed convolution is.
+# Channels of dst of a transposed convolution, which are inputs of the convolution behind it.
 FEW_INPUTS = 4
 
 
@@ -58,8 +57,8 @@ BF16_TRANSPOSED = (
         lambda s: s.dense_first and _adds_bias_to_few(s),
         "given",
         GEMM,
-        "0.30, 1.73 of 52; 512 -> 3, 7 x 7, 4x4/2, minibatch 2: 0.13; 64 -> 3, 32 x 32, 3x3/2,"
-        " minibatch 4: 0.19; 80 -> 3, 4 x 4 x 4, 4x4x4/4, minibatch 4: 1.73",
+        "0.30, 1.73 of 52; 160 -> 1, 14 x 14, 3x3/2, minibatch 4: 0.07; 512 -> 2, 6 x 6 x 6,"
+        " 4x4x4/4, minibatch 2: 1.73",
     ),
     Rule(
         lambda s: s.dense_last and s.positions > 3 and _adds_bias_to_few(s),
@@ -72,7 +71,8 @@ BF16_TRANSPOSED = (
         lambda s: s.dense_first and not s.has_bias and _upsamples_to_few(s),
         "any",
         GEMM,
-        "0.38, 1.12 of 58",
+        "0.38, 1.12 of 58; 256 -> 1, 16 x 16, 4x4/2, minibatch 2: 0.11; 16 -> 4, 32 x 32, 4x4/2,"
+        " minibatch 8: 1.12",
         formulation="as_convolution",
     ),
     Rule(
@@ -85,20 +85,23 @@ BF16_TRANSPOSED = (
         ),
         "any",
         GEMM,
-        "0.57, 1.60 of 24; 512 -> 1, 1024 pixels, 4x4/2: 0.25",
+        "0.57, 1.60 of 24; 256 -> 1, 16 x 16, 4x4/2, minibatch 2: 0.24; 512 -> 1, 32 x 32, 4x4/2,"
+        " minibatch 4: 1.60",
         formulation="as_convolution",
     ),
     Rule(
         lambda s: s.dense_first and _adds_bias_to_few_pixels(s),
         "given",
         GEMM,
-        "0.40, 1.27 of 21",
+        "0.40, 1.27 of 21; 1024 -> 64, 7 x 7, 5x5/2: 0.09; 192 -> 128, 8 x 8, 7x7/2, minibatch 4:"
+        " 1.27",
     ),
     Rule(
         lambda s: s.dense_last and _adds_bias_to_few_pixels(s),
         "ncx",
         GEMM,
-        "0.42, 1.25 of 21",
+        "0.42, 1.25 of 21; 1024 -> 64, 7 x 7, 5x5/2: 0.10; 192 -> 128, 8 x 8, 7x7/2, minibatch 4:"
+        " 1.25",
     ),
     Rule(
         lambda s: s.dense_first and _adds_bias_to_strided(s),
@@ -123,14 +126,45 @@ F32_TRANSPOSED = (
         lambda s: s.dense_last and s.outputs >= 24 and s.positions >= 9 and _upsamples_to_few(s),
         "any",
         GEMM,
-        "0.41, 1.82 of 100",
+        "0.41, 1.82 of 100; 256 -> 1, 16 x 16, 5x5/2, minibatch 16: 0.12; 32 -> 4, 32 x 32, 4x4/2,"
+        " minibatch 4: 1.82",
         formulation="as_convolution",
     ),
     Rule(
         lambda s: s.dense_last and s.inputs > 40 and _adds_bias_to_strided(s),
         "given",
         JIT,
-        "0.67, 1.21 of 67",
+        "0.67, 1.21 of 67; 160 -> 256, 6 x 6 x 6, 1x1x1/2: 0.15; 65 -> 64, 7 x 7, 4x4/4: 1.21",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            s.forward
+            and s.dense_last
+            and s.transposed
+            and s.strided
+            and s.inputs <= FEW_INPUTS
+            and not s.is_1x1
+        ),
+        "given",
+        JIT,
+        "backward data 0.80, 1.04 of 50; 512 -> 3, 6 x 6 x 6, 4x4x4/2, minibatch 16: 0.68",
+        formulation="as_convolution",
+    ),
+    # oneDNN's kernels of three channels and fewer read channels first themselves.
+    Rule(
+        lambda s: (
+            s.weights
+            and s.dense_first
+            and s.transposed
+            and s.strided
+            and s.inputs == FEW_INPUTS
+            and s.positions >= 9
+            and not s.has_bias_gradient
+        ),
+        "nxc",
+        JIT,
+        "0.67, 1.07 of 10; 24 -> 4, 28 x 28, 3x3/2, minibatch 4: 0.44",
         formulation="as_convolution",
     ),
 )
