@@ -14,7 +14,8 @@ from onednn_py.backends.base import AddressRunner, PackedOperand, Plan
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.selection.candidate import Candidate, share_tensors
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.heuristics import Preference, preferences
+from onednn_py.backends.onednn.selection.heuristics import preferences
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import select
 from onednn_py.backends.onednn.selection.workspace import exceeds_limit
 from onednn_py.errors import OneDNNError

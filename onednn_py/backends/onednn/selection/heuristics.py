@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from onednn_py.problem.problem import Problem
 
 from .choice import Choice
 from .limits import compute_dtypes
-from .rules import ANY_NAME, GEMM, JIT, JIT_1X1, Shape, rules_of
+from .preference import Preference
+from .rules import GEMM, JIT, JIT_1X1, Shape, rules_of
 from .thresholds import is_small, minibatch_chunks
 
-__all__ = ["Preference", "fallbacks", "gains_from_bias_apart", "preferences"]
+__all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
 
 # From so many elements of dst on, by data type, a bias gradient is better summed apart from gemm.
 # Apart / in gemm, over 500 1x1 problems that were drawn twice, in geometric mean of the first draw
@@ -40,31 +39,6 @@ LEAST_FLOPS_AN_ELEMENT = 64
 
 # Formulations that no rule need ask for, the family's own primitive first.
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """A choice to try, and under which conditions a candidate is taken.
-
-    Attributes
-    ----------
-    choice : Choice
-    family : re.Pattern
-        What the implementation's name matches.
-    within_limit : bool
-        Whether candidates over the workspace limit are passed over.
-    minibatch_chunks : int
-        Into how many chunks to split the minibatch if activations are reordered.
-    splits : bool
-        Whether candidates over the workspace limit are split: into the fewest chunks that fit,
-        or where none do and ``within_limit`` is not set into those that take least memory.
-    """
-
-    choice: Choice
-    family: re.Pattern[str] = ANY_NAME
-    within_limit: bool = True
-    minibatch_chunks: int = 1
-    splits: bool = False
 
 
 def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iterator[Preference]:

@@ -16,8 +16,10 @@ from .chunks import SPLIT_AXES
 from .defects import is_reference
 from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
-from .heuristics import Preference, fallbacks, gains_from_bias_apart
+from .heuristics import fallbacks, gains_from_bias_apart
 from .limits import compute_dtypes
+from .plain_loops import in_place_of_loops
+from .preference import Preference
 from .rules import DEPTHWISE, GEMM
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
@@ -56,8 +58,14 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
     """
     for preference in chain(preferences, fallbacks(problem)):
         candidate = candidate_of(engine, problem, preference)
-        if candidate is not None:
-            return candidate
+        if candidate is None:
+            continue
+        if not preference.choice.implementation:
+            for other in in_place_of_loops(candidate, preference, engine.library.cpu_isa):
+                better = candidate_of(engine, problem, other)
+                if better is not None:
+                    return better
+        return candidate
     raise OneDNNError(
         "dnnl_primitive_desc_create",
         "unimplemented",

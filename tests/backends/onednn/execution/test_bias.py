@@ -16,7 +16,7 @@ from onednn_py.backends.onednn.execution.bias import BiasSums
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES

@@ -19,7 +19,7 @@ from onednn_py.backends.onednn.selection import heuristics, select
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
 from onednn_py.dispatch import bound_call
 from onednn_py.problem.call_spec import call_spec

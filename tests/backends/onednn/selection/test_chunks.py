@@ -23,7 +23,7 @@ from onednn_py.backends.onednn.selection import workspace
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.chunks import SPLIT_AXES, split
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.backends.onednn.selection.workspace import (
     LARGEST_WORKSPACE,

@@ -15,8 +15,8 @@ from onednn_py.backends.onednn.selection import dst_as_weights
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.dst_as_weights import MOST_CHUNKS, as_tiles
-from onednn_py.backends.onednn.selection.heuristics import Preference
 from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.problem.problem import TensorLayout
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun

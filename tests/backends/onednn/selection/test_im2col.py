@@ -20,8 +20,8 @@ from onednn_py.backends.onednn.selection import im2col
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.heuristics import Preference
 from onednn_py.backends.onednn.selection.im2col import as_patch_product, gather
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import ANY_NAME, GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.backends.onednn.selection.workspace import (

@@ -19,8 +19,8 @@ from onednn_py.backends.onednn.selection.candidate import Candidate, share_tenso
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulation import Formulation
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.heuristics import Preference
 from onednn_py.backends.onednn.selection.matmul import Product, as_product, is_matrix
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.product_formulations import MOST_IMAGES
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates, is_possible
 from onednn_py.errors import OneDNNError

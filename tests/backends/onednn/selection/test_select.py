@@ -14,7 +14,7 @@ from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
-from onednn_py.backends.onednn.selection.heuristics import Preference
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import (
     LAYOUTS,
     candidate_of,
