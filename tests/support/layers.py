@@ -151,6 +151,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.strided": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.preference": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.rules.transposed_without_amx": (
         "backends/onednn/selection/test_heuristics.py"
     ),
