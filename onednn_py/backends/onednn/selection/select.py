@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
@@ -56,21 +56,29 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
     OneDNNError
         With status ``unimplemented`` if there is none; with any other status at once.
     """
-    for preference in chain(preferences, fallbacks(problem)):
+    for preference in preferences:
         candidate = candidate_of(engine, problem, preference)
-        if candidate is None:
-            continue
-        if not preference.choice.implementation:
-            for other in in_place_of_loops(candidate, preference, engine.library.cpu_isa):
-                better = candidate_of(engine, problem, other)
-                if better is not None:
-                    return better
-        return candidate
+        if candidate is not None:
+            return _without_loops(engine, candidate, preference)
+    for fallback in fallbacks(problem):
+        candidate = candidate_of(engine, problem, fallback)
+        if candidate is not None:
+            return candidate
     raise OneDNNError(
         "dnnl_primitive_desc_create",
         "unimplemented",
         "no implementation, or only some with a known defect for this problem",
     )
+
+
+def _without_loops(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate:
+    """Return what is faster than a candidate that adds a bias with plain loops, or itself."""
+    if not preference.choice.implementation:
+        for other in in_place_of_loops(candidate, preference, engine.library.cpu_isa):
+            found = candidate_of(engine, candidate.formulation.asked, other)
+            if found is not None:
+                return found
+    return candidate
 
 
 def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Candidate | None:
