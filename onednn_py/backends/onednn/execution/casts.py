@@ -80,12 +80,13 @@ class CastTensor:
         self.candidate.formulation.copy(self.role, self._chunk(index), target, array)
 
     def write(self, array: Array, source: Array, index: int = 0, bias: Array | None = None) -> None:
-        """Round a chunk's copy, with a bias added, into the caller's tensor."""
+        """Round a chunk's copy, to which a bias is added, into the caller's tensor."""
         seen = self.candidate.formulation.seen(self.role, array)
         part = self._chunk(index).tensors[self.role]
         if bias is not None:
-            formulation = self.candidate.formulation
-            source += formulation.bias_of(self.role, self._chunk(index), array, bias)
+            added = self.candidate.formulation.bias_of(self.role, self._chunk(index), array, bias)
+            with np.errstate(all="ignore"):  # as rounding is silent
+                source += added
         round_into(seen[part.spans(source.shape)], source)
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:

@@ -184,7 +184,7 @@ class Lowering:
                 return
             made.append((one, descs, descriptor))
         name = candidate.name("bias")
-        offset = None
+        offset = 0
         if repeated is not None:
             offset = self._layout.add(DTYPES[dtype].itemsize * repeated.sums.size)
         of_bias, of_dst = self._operand(name), self._operand(candidate.name("dst"))
@@ -192,13 +192,13 @@ class Lowering:
             of_ones = ones(dtype, MOST_ADDED_ONES)
             begin = one.begin * DTYPES[dtype].itemsize
             if one is repeated:
-                of_result = Buffer(result, None, offset or 0)
+                of_result = Buffer(result, None, offset)
             else:
                 of_result = Buffer(result, of_dst, begin)
             if one.ones_first:
                 factors = Buffer(first, constant=of_ones), Buffer(second, of_bias)
             else:
-                factors = Buffer(first, None, offset or 0), Buffer(second, constant=of_ones)
+                factors = Buffer(first, None, offset), Buffer(second, constant=of_ones)
             self._step(
                 ("bias", number, index),
                 f"addition of {name}",

@@ -22,7 +22,7 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
 from onednn_py.system.memory_pool import pool
 
-from .casts import Casts
+from .casts import Casts, CastTensor
 from .lowering import Lowering
 from .packing import PackedInput
 from .program import Program, Step
@@ -214,10 +214,20 @@ class OneDNNPlan(Plan):
         casts = [cast for cast in self.casts if cast.name not in packed]
         if not casts and not self._sums:
             program.run(list(pointers.values()))
-            for candidate in self._added:
-                dst, bias = (tensors[candidate.name(role)] for role in ("dst", "bias"))
-                candidate.formulation.add_bias(dst, bias)
-            return
+        else:
+            self._run_with_casts(tensors, program, pointers, casts)
+        for candidate in self._added:
+            dst, bias = (tensors[candidate.name(role)] for role in ("dst", "bias"))
+            candidate.formulation.add_bias(dst, bias)
+
+    def _run_with_casts(
+        self,
+        tensors: Mapping[str, Array],
+        program: Program,
+        pointers: dict[str, Any],
+        casts: Sequence[CastTensor],
+    ) -> None:
+        """Run a program whose casts and sums need the workspace around its steps."""
         block = pool.borrow(self.workspace_bytes)
         try:
             base = self.engine.pointer(block)

@@ -15,7 +15,7 @@ from .bias_sums import OnesProduct, is_dense
 
 __all__ = ["MOST_ADDED_ONES", "BiasAddition", "bias_addition"]
 
-# Rows, or pixels of a channel, that one product reaches: its ones are kept as long as the plan.
+# Rows, or pixels of a channel, that one product reaches: its ones are kept as long as the process.
 MOST_ADDED_ONES = 2**16
 
 

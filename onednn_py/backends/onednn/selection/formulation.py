@@ -143,10 +143,13 @@ class Formulation:
     def add_bias(self, dst: Array, bias: Array) -> None:
         """Add the bias to the whole of dst, both of ``asked``."""
         dst = view_in_plane(dst, self.asked.dst)
-        dst += _beside(bias, dst)
+        with np.errstate(all="ignore"):  # as oneDNN's own additions are silent
+            dst += _beside(bias, dst)
 
     def bias_of(self, role: str, chunk: Chunk, dst: Array, bias: Array) -> Array:
         """Return the bias of each element of dst that a chunk writes, by the role in ``problem``.
+
+        It has the data type of ``problem``: converted for each channel, not for each element.
 
         Parameters
         ----------
@@ -156,6 +159,7 @@ class Formulation:
             Of ``asked``.
         """
         in_plane = view_in_plane(dst, self.asked.dst)
+        bias = bias.astype(DTYPES[self.problem.dtype])
         added = self.seen(role, np.broadcast_to(_beside(bias, in_plane), in_plane.shape))
         layout: TensorLayout = getattr(chunk.problem, role)
         return added[chunk.tensors[role].spans(layout.shape)]

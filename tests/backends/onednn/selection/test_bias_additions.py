@@ -73,6 +73,21 @@ def test_dst_with_gaps_and_libraries_without_matmul(monkeypatch: pytest.MonkeyPa
 
 
 @needs_onednn
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_infinities_that_cancel_are_silent(dtype: type[np.floating]) -> None:
+    """As they are in oneDNN's own additions and on the backend of NumPy."""
+    src = np.full((2, 96, 4, 4), np.inf, dtype)
+    weights, bias = np.ones((96, 16, 4, 4), dtype), np.full(16, -np.inf, dtype)
+    out = np.zeros((2, 16, 8, 12), dtype)[..., :8]
+    keywords = {"strides": 2, "pads_begin": 1, "pads_end": 1}
+    with np.errstate(all="raise"):
+        result = onednn_py.conv_transpose(
+            src, weights, bias, data_format="NCX", weights_format="IOX", out=out, **keywords
+        )
+    assert np.isnan(result).all()
+
+
+@needs_onednn
 @pytest.mark.parametrize("data_format", FORMATS)
 def test_parts(monkeypatch: pytest.MonkeyPatch, data_format: str) -> None:
     if not computes_products():
