@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """A survey of problems that no suite has: how good are the rules that choose without measuring?
 
-Problems are drawn at random from families of networks and uses, each determined by its seed. Rules
-are fitted on some seeds and judged on others.
+Problems are drawn at random from families of networks and uses, or with --broad from all operations
+evenly, each determined by its seed. Rules are fitted on some seeds and judged on others.
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import checkout  # noqa: F401
+from survey_broad import KINDS, draw_broadly
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_report import report_lines, save_figure
@@ -40,6 +41,7 @@ MOST_BUSY_CORES = 0.2
 EPILOG = """examples:
   python benchmarks/survey.py record --seeds 0:300 --out recorded.jsonl
   python benchmarks/survey.py judge --seeds 1000:1500 --out judged.jsonl --seconds 110
+  python benchmarks/survey.py judge --broad --seeds 0:500 --out broad.jsonl
   python benchmarks/survey.py report judged.jsonl --plot judged.svg
 """
 
@@ -75,9 +77,16 @@ def _parser() -> argparse.ArgumentParser:
             help="END is not among them",
         )
         command.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
+        command.add_argument(
+            "--broad",
+            action="store_true",
+            help="draw from all operations evenly, into its own file",
+        )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
-        command.add_argument("--family", choices=FAMILIES, action="append", help="likewise")
+        command.add_argument(
+            "--family", choices=(*FAMILIES, *KINDS), action="append", help="likewise"
+        )
         command.add_argument("--direction", metavar="DIR,...", help="likewise: FWD_D, BWD_WB, ...")
         command.add_argument(
             "--budget",
@@ -126,11 +135,12 @@ def drop_unfinished_line(path: Path) -> None:
 def _survey(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
     drop_unfinished_line(parsed.out)
+    make = draw_broadly if parsed.broad else draw
     known = {row["seed"] for row in read_rows(parsed.out)}
     todo = [
         drawn
         for seed in parsed.seeds
-        if seed not in known and _is_wanted(drawn := draw(seed), parsed)
+        if seed not in known and _is_wanted(drawn := make(seed), parsed)
     ]
     busy = busy_cores()
     if busy is not None and busy > MOST_BUSY_CORES:
@@ -160,7 +170,7 @@ def _is_wanted(drawn: Drawn, parsed: argparse.Namespace) -> bool:
     return (
         parsed.dtype in (None, case.dtype)
         and parsed.format in (None, case.data_format)
-        and drawn.family in (parsed.family or FAMILIES)
+        and (parsed.family is None or drawn.family in parsed.family)
         and (parsed.direction is None or drawn.direction in parsed.direction.split(","))
     )
 

@@ -20,7 +20,7 @@ from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, Case
 from onednn_py.tools.benchdnn.suites import SUITES, suite_files
 
-__all__ = ["DTYPES", "FAMILIES", "JOINT", "Drawn", "draw"]
+__all__ = ["DTYPES", "FAMILIES", "JOINT", "Drawn", "Shape", "draw", "drawn_from"]
 
 DTYPES = ("f32", "bf16")
 
@@ -77,7 +77,7 @@ class Drawn:
     ----------
     seed : int
     family : str
-        Key of `FAMILIES`.
+        Key of `FAMILIES`, or a kind of `survey_broad`.
     direction : str
         benchdnn's name, ``"BWD_DW"`` or ``"BWD_DWB"`` for both gradients of one call.
     cases : tuple of Case
@@ -128,8 +128,21 @@ def draw(seed: int) -> Drawn:
     if rng.random() < BIAS_SHARE:
         direction = WITH_BIAS.get(direction, direction)
     dtype, data_format = rng.choice(DTYPES), rng.choice(DATA_FORMATS)
+    return drawn_from(rng, FAMILIES[family], seed, family, direction, dtype, data_format)
+
+
+def drawn_from(
+    rng: random.Random,
+    shape: Callable[[random.Random], Shape],
+    seed: int,
+    family: str,
+    direction: str,
+    dtype: str,
+    data_format: str,
+) -> Drawn:
+    """Return a problem of a seed, whose shape is drawn until it is affordable and no suite's."""
     while True:
-        descriptor = _descriptor(FAMILIES[family](rng), rng)
+        descriptor = _descriptor(shape(rng), rng)
         if descriptor is not None and _anonymous(descriptor) not in _suite_descriptors():
             cases = _cases(direction, lambda one: Case(descriptor, one, dtype, data_format))  # noqa: B023
             if _is_affordable(cases[0]):

@@ -23,7 +23,7 @@ from tests.support.paths import ROOT
 from tests.support.requirements import needs_onednn
 
 BENCHMARKS = ROOT / "benchmarks"
-MODULES = ("checkout", "survey", "survey_draw", "survey_measure", "survey_report")
+MODULES = ("checkout", "survey", "survey_broad", "survey_draw", "survey_measure", "survey_report")
 
 pytestmark = pytest.mark.skipif(
     not BENCHMARKS.is_dir(), reason="an installed package has no benchmarks/"
@@ -109,6 +109,21 @@ class TestDraw:
         minibatches = {case.descriptor.minibatch for case in cases}
         assert {1, 32} <= minibatches <= set(range(1, 33))
         assert any(max(case.descriptor.dilations) > 1 for case in cases)
+
+    def test_broad_draws_have_all_operations_evenly(self, survey: Any) -> None:
+        drawn = [survey.draw_broadly(seed) for seed in range(400)]
+        assert drawn[7] == survey.draw_broadly(7) != drawn[8]
+        assert {one.family for one in drawn} == set(survey.KINDS)
+        assert {one.direction for one in drawn} == {"FWD_D", "FWD_B", "BWD_D", "BWD_W", "BWD_WB"}
+        descriptors = [one.cases[0].descriptor for one in drawn]
+        biased = [one.direction.endswith("B") for one in drawn]
+        transposed = [one.transposed for one in descriptors]
+        assert 40 < sum(a and b for a, b in zip(biased, transposed, strict=True)) < 80
+        assert {len(one.src) for one in descriptors} == {1, 2, 3}
+        assert max(max(one.strides) for one in descriptors) == 4
+        assert max(max(one.dilations) for one in descriptors) > 1
+        for one in drawn[:60]:
+            assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
 
     def test_tensors_are_not_too_large(self, survey: Any) -> None:
         for seed in range(200):
@@ -296,6 +311,15 @@ class TestCommands:
             assert survey.main(["judge", "--seeds=100:160", f"--out={out}", option]) == 0
             assert set(seeds) == wanted
             assert 0 < len(wanted) < 60
+
+    def test_broad_problems_of_a_kind(self, survey: Any, seeds: list[int], tmp_path: Path) -> None:
+        kind = "depthwise, transposed"
+        wanted = [seed for seed in range(60) if survey.draw_broadly(seed).family == kind]
+        out = tmp_path / "broad.jsonl"
+        options = ["judge", "--broad", "--seeds=0:60", f"--out={out}", f"--family={kind}"]
+        assert survey.main(options) == 0
+        assert seeds == wanted
+        assert 0 < len(wanted) < 60
 
     def test_seeds_that_are_no_range(self, survey: Any, capsys: pytest.CaptureFixture[str]) -> None:
         for text in ("3", "5:5", "a:b"):
