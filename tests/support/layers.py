@@ -146,6 +146,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.data": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.forward": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.grouped_rest": (
+        "backends/onednn/selection/test_grouped_rest.py"
+    ),
     "backends.onednn.selection.rules.im2col": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from .candidate import Candidate
 from .choice import Choice
 from .preference import Preference
-from .rules import GEMM, Shape
+from .rules import GEMM, NOT_GEMM, Shape
 
 __all__ = ["in_place_of_loops"]
 
@@ -27,7 +27,6 @@ LEAST_SUMMED_DEPTHWISE = 2**18
 
 # Without AMX, those by the dot products of AVX512_BF16 are the faster kernels of bfloat16.
 DOT_PRODUCTS = re.compile(r"(^|\+)jit(_bf16|_dw)")
-NOT_GEMM = re.compile(r"^(?!.*gemm)")
 
 
 def in_place_of_loops(

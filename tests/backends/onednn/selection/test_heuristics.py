@@ -65,6 +65,9 @@ def test_deep_layers_without_amx(
         ("mb8ic2ih48oc2kh11ph5", "BWD_W", "NCX", ("nxc", "direct", "jit_bf16:avx512_core_bf16")),
         ("mb8ic64ih28oc64kh3ph1", "FWD_D", "NXC", ("given", "direct", "jit_bf16:avx512_core_bf16")),
         ("mb1ic80ih22oc32kh1", "BWD_D", "NXC", ("given", "matmul", "brg:avx512_core_bf16")),
+        ("g16mb8ic64ih99oc16kh4ph1", "BWD_D", "NXC", ("given", "direct", "jit_bf16:any")),
+        ("g8mb6ic32ih30oc16kh5sh2", "FWD_B", "NXC", ("given", "direct", "jit_bf16:any")),
+        ("g4mb4ic32ih40oc64kh1", "BWD_WB", "NCX", ("any", "direct", "x64:gemm:jit")),
     ],
 )
 def test_bfloat16_without_amx(

@@ -9,6 +9,7 @@ from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.data import DATA
 from onednn_py.backends.onednn.selection.rules.forward import FORWARD
 from onednn_py.backends.onednn.selection.rules.grouped import GROUPED
+from onednn_py.backends.onednn.selection.rules.grouped_rest import GROUPED_REST
 from onednn_py.backends.onednn.selection.rules.im2col import IM2COL
 from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
 from onednn_py.backends.onednn.selection.rules.small import SMALL
@@ -277,7 +278,7 @@ def test_what_convolutions_compute_faster(
 @pytest.mark.parametrize(
     "rule",
     [
-        *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED),
+        *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED, *GROUPED_REST),
         *(*DATA, *STRIDED_DATA, *WEIGHTS, *FORWARD),
         *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX, *BF16_TRANSPOSED, *F32_TRANSPOSED),
     ],

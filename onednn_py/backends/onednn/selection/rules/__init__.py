@@ -21,9 +21,10 @@ from collections.abc import Iterator
 from .data import DATA
 from .forward import FORWARD
 from .grouped import GROUPED
+from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
 from .products import PRODUCTS
-from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape
+from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
 from .small import SMALL
 from .strided import STRIDED_DATA
 from .transposed import TRANSPOSED
@@ -32,7 +33,17 @@ from .weights import WEIGHTS
 from .without_amx_bf16 import BF16_WITHOUT_AMX
 from .without_amx_f32 import F32_WITHOUT_AMX
 
-__all__ = ["ANY_NAME", "DEPTHWISE", "GEMM", "JIT", "JIT_1X1", "Rule", "Shape", "rules_of"]
+__all__ = [
+    "ANY_NAME",
+    "DEPTHWISE",
+    "GEMM",
+    "JIT",
+    "JIT_1X1",
+    "NOT_GEMM",
+    "Rule",
+    "Shape",
+    "rules_of",
+]
 
 GENERAL = (
     Rule(
@@ -76,6 +87,7 @@ def rules_of(shape: Shape) -> Iterator[Rule]:
         PRODUCTS,
         () if shape.dense else GROUPED,
         (*DATA, *STRIDED_DATA) if shape.data else WEIGHTS if shape.weights else FORWARD,
+        () if shape.dense else GROUPED_REST,
         GENERAL,
     )
     return (rule for table in tables for rule in table if rule.applies(shape))

@@ -28,12 +28,16 @@ __all__ = [
     "JIT_BF16",
     "JIT_BF16_1X1",
     "MATMUL",
+    "NOT_GEMM",
+    "NOT_STRIDED",
     "Rule",
     "Shape",
 ]
 
 # Families of implementations by their names, of any instruction set.
 GEMM = re.compile(r"(^|:|\+)gemm")
+NOT_GEMM = re.compile(r"^(?!.*gemm)")
+NOT_STRIDED = re.compile(r"^(?!.*brgconv_strided)")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
 JIT = re.compile(r"(^|\+)jit(_bf16)?:")
 DEPTHWISE = re.compile(r"jit_dw")
@@ -117,6 +121,7 @@ class Shape:
         self.forward = inner.direction is Direction.FORWARD
         self.transposed = problem.transposed
         groups, outputs, inputs, *kernel = inner.weights.shape
+        self.groups = groups
         self.inputs, self.outputs = inputs * groups, outputs * groups
         self.channels = min(self.inputs, self.outputs)
         # Of so few channels that a matrix product, or blocks of 16, mostly compute nothing.
@@ -143,6 +148,7 @@ class Shape:
         self.weights_size = problem.weights.size
         self.dilated = any(dilation > 1 for dilation in problem.dilations)
         self.depthwise = groups > 1 and inputs == 1 and outputs == 1
+        self.in_groups = groups > 1 and not self.depthwise
         # Enough work for an execution an image, and for its conversion where there is one.
         self.converted = compute_dtype != problem.dtype
         self.large_depthwise = (

@@ -219,6 +219,19 @@ BF16_WITHOUT_AMX = (
             and s.thin_groups
             and not s.channels_last
             and not s.depthwise
+            and s.positions == 1
+        ),
+        "any",
+        GEMM,
+        "0.37, 1.06 of 13; 4 groups of 2 -> 32, 281, 1, minibatch 16: 0.43; 8 groups of 8 -> 16,"
+        " 28 x 28, 1x1, minibatch 1: 1.06; of larger kernels, 8 groups of 8 -> 2, 23, 5: 4.6",
+    ),
+    Rule(
+        lambda s: (
+            s.weights
+            and s.thin_groups
+            and not s.channels_last
+            and not s.depthwise
             and (s.has_bias_gradient or (s.images > 2 and s.weights_size > 4000))
         ),
         "nxc",
@@ -295,5 +308,21 @@ BF16_WITHOUT_AMX = (
         DEPTHWISE,
         "0.86, 1.03 of 16; depthwise 60, 16 x 12, 6x6, minibatch 2: 0.80; depthwise 48, 400, 9,"
         " minibatch 1: 1.03",
+    ),
+    Rule(
+        lambda s: s.data and s.in_groups and not s.transposed and s.channels_last and not s.is_1x1,
+        "given",
+        JIT_BF16,
+        "0.51, 0.93 of 8 drawn afterwards; 16 groups of 4 -> 1, 144 x 144, 4x4, minibatch 1: 0.64;"
+        " 32 groups of 2 -> 1, 55 x 55, 3x3, minibatch 16: 0.90",
+    ),
+    Rule(
+        lambda s: (
+            s.forward and s.in_groups and not s.transposed and s.channels_last and not s.is_1x1
+        ),
+        "given",
+        JIT_BF16,
+        "0.79, 1.65 of 31 drawn afterwards; 8 groups of 4 -> 2, 30 x 30, 5x5/2, minibatch 6: 0.79;"
+        " 2 groups of 1 -> 16, 67 x 67, 5x5, minibatch 8: 1.65",
     ),
 )
