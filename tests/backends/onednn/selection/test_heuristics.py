@@ -95,18 +95,20 @@ def test_products_with_patches_are_for_strict_float32(
 
 
 @pytest.mark.parametrize(
-    ("text", "data_format", "expected"),
+    ("text", "direction", "data_format", "expected"),
     [
-        ("mb2ic2ih64oc1kh7ph3", "NCX", ("nxc", "direct", "jit:avx2")),
-        ("mb2ic4ih64oc3kh5ph2", "NXC", ("given", "direct", "jit:avx2")),
-        ("mb8ic3ih70oc16kh5sh2ph2", "NXC", ("any", "direct", "x64:gemm:jit")),
-        ("mb2ic256ih28oc256kh3sh2ph1", "NXC", ("given", "direct", "jit:avx512_core")),
+        ("mb2ic2ih64oc1kh7ph3", "BWD_D", "NCX", ("nxc", "direct", "jit:avx2")),
+        ("mb2ic4ih64oc3kh5ph2", "BWD_D", "NXC", ("given", "direct", "jit:avx2")),
+        ("mb8ic3ih70oc16kh5sh2ph2", "BWD_D", "NXC", ("any", "direct", "x64:gemm:jit")),
+        ("mb2ic256ih28oc256kh3sh2ph1", "BWD_D", "NXC", ("given", "direct", "jit:avx512_core")),
+        ("mb8ic48id14oc48kd3sd2pd1", "BWD_W", "NXC", ("given", "direct", "jit:avx512_core")),
+        ("mb2ic64iw1163oc4kw3sw4dw2", "FWD_B", "NXC", ("given", "direct", "brgconv:avx2")),
     ],
 )
-def test_float32_data_without_amx(
-    text: str, data_format: str, expected: tuple[str, str, str]
+def test_float32_without_amx(
+    text: str, direction: str, data_format: str, expected: tuple[str, str, str]
 ) -> None:
-    problem = problem_of(text, "BWD_D", "f32", data_format)
+    problem = problem_of(text, direction, "f32", data_format)
     rule = first_rule(problem, "avx512_core_bf16")
     assert (rule.activations, rule.formulation) == expected[:2]
     assert rule.family.search(expected[2])
@@ -134,13 +136,18 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
         ("ic64ih16oc3oh32kh4sh2ph1", "FWD_B", "f32", "NXC", ("any", "as_convolution", "gemm")),
         ("ic64ih16oc3oh32kh4sh2ph1", "BWD_D", "f32", "NXC", ("given", "as_convolution", "jit:")),
         ("ic24ih28oc4oh55kh3sh2ph1", "BWD_W", "f32", "NCX", ("nxc", "as_convolution", "jit:")),
+        ("ic3ih17oc16oh34kh2sh2", "BWD_W", "bf16", "NXC", ("given", "as_convolution", "jit_bf16:")),
+        # Without strides.
+        ("ic12ih16oc8kh3ph1", "FWD_D", "bf16", "NCX", ("nxc", "as_convolution", "jit_bf16:")),
+        ("ic24id5oc100kd7pd3", "FWD_B", "f32", "NCX", ("nxc", "as_convolution", "jit:")),
+        ("ic32ih18oc6kh1", "FWD_D", "f32", "NCX", ("any", "as_convolution", "gemm")),
         # A bias and few pixels, or many channels.
         ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NCX", ("given", "direct", "gemm")),
         ("ic512ih4oc64oh7kh3sh2ph1", "FWD_B", "bf16", "NXC", ("ncx", "direct", "gemm")),
         ("ic128ih28oc64oh56kh4sh2ph1", "FWD_B", "f32", "NXC", ("given", "as_convolution", "jit:")),
     ],
 )
-def test_strided_transposed_convolutions_without_amx(
+def test_transposed_convolutions_without_amx(
     text: str, direction: str, dtype: str, data_format: str, expected: tuple[str, str, str]
 ) -> None:
     descriptor = parse_descriptor(f"mb2{text}", transposed=True)

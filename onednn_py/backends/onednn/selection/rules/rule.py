@@ -17,6 +17,7 @@ __all__ = [
     "ANY_NAME",
     "BRGEMM",
     "BRGEMM_1X1",
+    "BRGEMM_AVX2",
     "BRGEMM_STRIDED",
     "BRGEMM_WEIGHTS",
     "DECONVOLUTION",
@@ -44,6 +45,7 @@ DEPTHWISE = re.compile(r"jit_dw")
 DECONVOLUTION = re.compile(r"jit_deconvolution")
 BRDGMM = re.compile(r"brdgmm_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")
+BRGEMM_AVX2 = re.compile(r"(^|\+)brgconv:avx2$")
 BRGEMM_1X1 = re.compile(r"brgconv_1x1")
 BRGEMM_STRIDED = re.compile(r"brgconv_strided")
 BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")

@@ -1,4 +1,4 @@
-"""Rules of transposed convolutions with strides, on CPUs with AVX-512 but not AMX.
+"""Rules of transposed convolutions on CPUs with AVX-512 but not AMX.
 
 The last layers of generators and decoders have one to four channels of dst, of which kernels by
 blocks of 16 channels compute most in vain, and a bias, with which `brgconv_strided` may not run
@@ -7,7 +7,9 @@ implementation.
 
 Fitted on 1,320 problems drawn apart from the survey, on two cores of an AMD EPYC. Figures are times
 by the rule over those of the rules behind it, in geometric mean and at worst, of the problems that
-it applies to. docs/performance.md has what was gained on problems that were not looked at.
+it applies to. docs/performance.md has what was gained on problems that were not looked at. Figures
+of all draws are of `benchmarks/survey.py --broad`, of problems that the rule was fitted on and of
+those that were drawn afterwards.
 """
 
 from __future__ import annotations
@@ -50,6 +52,10 @@ def _adds_bias_to_few_pixels(shape: Shape) -> bool:
         and shape.all_pixels <= most
         and not shape.is_1x1
     )
+
+
+def _keeps_pixels(shape: Shape) -> bool:
+    return shape.data and shape.transposed and not (shape.strided or shape.is_1x1)
 
 
 BF16_TRANSPOSED = (
@@ -107,17 +113,41 @@ BF16_TRANSPOSED = (
         lambda s: s.dense_first and _adds_bias_to_strided(s),
         "any",
         JIT_BF16,
-        "of problems drawn apart 0.76, 2.12 of 47; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
-        " 8: 0.18; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 2.12",
+        "of problems drawn apart 0.76, 2.12 of 47; transposed 96 -> 256, 16 x 16, 3x3/2,"
+        " minibatch 8: 0.18; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 2.12",
         formulation="flipped",
     ),
     Rule(
         lambda s: s.dense_last and _adds_bias_to_strided(s),
         "nxc",
         JIT_BF16,
-        "of problems drawn apart 0.66, 3.46 of 46; transposed 96 -> 256, 16 x 16, 3x3/2, minibatch"
-        " 8: 0.07; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 3.46",
+        "of problems drawn apart 0.66, 3.46 of 46; transposed 96 -> 256, 16 x 16, 3x3/2,"
+        " minibatch 8: 0.07; 768 -> 256, 7 x 7, 3x3/2, minibatch 2: 3.46",
         formulation="flipped",
+    ),
+    Rule(
+        lambda s: s.dense_first and not s.has_bias and _keeps_pixels(s),
+        "nxc",
+        JIT_BF16,
+        "of all draws 0.67, 1.25 of 22; transposed 12 -> 8, 16 x 16, 3x3, minibatch 6: 0.66;"
+        " 512 -> 1, 9 x 9 x 9, 3x3x3, minibatch 2: 1.25",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            s.weights
+            and s.dense_last
+            and s.transposed
+            and s.strided
+            and s.inputs > 2
+            and s.pixels <= 20_000
+            and not s.is_1x1
+        ),
+        "given",
+        JIT_BF16,
+        "of all draws 0.65, 0.95 of 15; transposed 3 -> 16, 17 x 17, 2x2/2, minibatch 8: 0.62;"
+        " 3 -> 3, 8 x 8, 2x2/2, minibatch 16: 0.95",
+        formulation="as_convolution",
     ),
 )
 
@@ -165,6 +195,22 @@ F32_TRANSPOSED = (
         "nxc",
         JIT,
         "0.67, 1.07 of 10; 24 -> 4, 28 x 28, 3x3/2, minibatch 4: 0.44",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: s.dense_first and not s.whole_blocks and _keeps_pixels(s),
+        "nxc",
+        JIT,
+        "of all draws 0.68, 1.11 of 22; transposed 24 -> 100, 5 x 5 x 5, 7x7x7, minibatch 4:"
+        " 0.68; 96 -> 2, 5897, 5: 1.11",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: s.data and s.dense_first and s.transposed and s.is_product and s.inputs <= 8,
+        "any",
+        GEMM,
+        "of all draws 0.36, 1.02 of 7; transposed 32 -> 6, 18 x 18, 1x1, minibatch 16: 0.38;"
+        " 512 -> 8, 691, 1, minibatch 6: 1.02",
         formulation="as_convolution",
     ),
 )
