@@ -123,8 +123,8 @@ F32_WITHOUT_AMX = (
         ),
         "given",
         JIT,
-        "of 15 problems drawn afterwards 0.91, 2.39, of 7 of the survey's families 0.61, 0.89; 24 ->"
-        " 96, 112 x 112, 3x3/2: 0.68; 32 -> 16, 56 x 56, 4x4/2, minibatch 1: 2.39; of more"
+        "of 15 problems drawn afterwards 0.91, 2.39, of 7 of the survey's families 0.61, 0.89; 24"
+        " -> 96, 112 x 112, 3x3/2: 0.68; 32 -> 16, 56 x 56, 4x4/2, minibatch 1: 2.39; of more"
         " channels, 64 -> 128, 128 x 128, 4x4/2: 1.7; of patches, 32 -> 64, 32 x 32 x 32, 2x2x2/2:"
         " 1.3",
     ),
