@@ -50,7 +50,11 @@ class Training:
             torch.optim.SGD(module.parameters(), RATE, MOMENTUM) for module in modules
         ]
         self._losses = task.losses
-        self._modules = [torch.compile(m) for m in modules] if settings.compiled else modules
+        if settings.compiled:
+            # DCGAN's networks are both an nn.Sequential, whose sizes would seem to vary from call
+            # to call; PyTorch 2.13 fails to compile convolutions for channels that vary.
+            modules = [torch.compile(module, dynamic=False) for module in modules]
+        self._modules = modules
 
     @property
     def shapes(self) -> list[str]:

@@ -90,8 +90,9 @@ def test_autocast() -> None:
 
 # torch.compile imports parts of PyTorch that warn of their own age.
 @pytest.mark.filterwarnings("ignore")
-def test_compiled_by_inductor() -> None:
-    assert_equal_losses(Settings("unet", compiled=True, small=True), steps=3)
+@pytest.mark.parametrize("network", ["unet", "dcgan"])
+def test_compiled_by_inductor(network: str) -> None:
+    assert_equal_losses(Settings(network, compiled=True, small=True), steps=3)
 
 
 def test_steps_learn() -> None:
