@@ -1,8 +1,8 @@
 #!/usr/bin/env python
 """A survey of problems that no suite has: how good are the rules that choose without measuring?
 
-Problems are drawn at random from families of networks and uses, or with --broad from all operations
-evenly, each determined by its seed. Rules are fitted on some seeds and judged on others.
+Problems are drawn at random from families of networks and uses, or with --broad from all
+operations, each determined by its seed. Rules are fitted on some seeds and judged on others.
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--broad",
             action="store_true",
-            help="draw from all operations evenly, into its own file",
+            help="draw from all operations, into its own file",
         )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")

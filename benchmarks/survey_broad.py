@@ -1,4 +1,4 @@
-"""Random problems of all operations evenly, whoever may use them.
+"""Random problems of all operations, whoever may use them.
 
 Families of uses hide what they do not draw: a bias that few of their transposed convolutions had
 made the choice up to 195 times as slow as the fastest way. Here half the problems that can have a

@@ -110,7 +110,7 @@ class TestDraw:
         assert {1, 32} <= minibatches <= set(range(1, 33))
         assert any(max(case.descriptor.dilations) > 1 for case in cases)
 
-    def test_broad_draws_have_all_operations_evenly(self, survey: Any) -> None:
+    def test_broad_draws_have_all_operations(self, survey: Any) -> None:
         drawn = [survey.draw_broadly(seed) for seed in range(400)]
         assert drawn[7] == survey.draw_broadly(7) != drawn[8]
         assert {one.family for one in drawn} == set(survey.KINDS)
