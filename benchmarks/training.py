@@ -6,8 +6,9 @@
 
 The table, in Markdown, goes to the standard output: a row for each network, a column of ratios for
 each kind of run, and below them the geometric means. Files of the same kind, such as those of
-different networks, share a column. With ``--document``, versions and machine, table and picture
-replace what stands between the markers of that page; the picture lies in the folder of its name.
+different networks, share a column. Columns name the data type and what is not the default. With
+``--document``, versions and machine, table and picture replace what stands between the markers of
+that page; the picture lies in the folder of its name.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ import checkout  # noqa: F401
 from onednn_py.tools.benchmark.training.figure import save_training_figure
 from onednn_py.tools.benchmark.training.report import settings_title
 from onednn_py.tools.benchmark.training.results import StepResult, from_json, mean_ratio
+from onednn_py.tools.benchmark.training.settings import Settings
 from onednn_py.tools.text import counted
 
 MARKERS = re.compile(r"(<!-- training -->\n).*?(<!-- end -->)", re.DOTALL)
+
+DEFAULTS = settings_title(Settings("")).split(", ")[1:]
 
 TITLE = "A training step in PyTorch: PyTorch's own convolutions over onednn_py.torch"
 
@@ -41,6 +45,12 @@ def table(runs: Mapping[str, Sequence[StepResult]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(map(_cell, ratios))} |"
     means = [mean_ratio(results) for results in runs.values()]
     yield f"| geometric mean | {' | '.join(map(_cell, means))} |"
+
+
+def column_title(settings: Settings) -> str:
+    """Return the data type, and what differs from the defaults."""
+    words = settings_title(settings).split(", ")
+    return ", ".join(word for word in words if word not in DEFAULTS)
 
 
 def _cell(ratio: float | None) -> str:
@@ -65,7 +75,9 @@ def write_document(
     picture = folder / "training.svg"
     draw(picture, runs)
     facts = dict.fromkeys(map(facts_of, contents))
-    lines = [*facts, "", *table(runs), "", f"![{TITLE}]({folder.name}/{picture.name})", ""]
+    defaults = f"Unless a column says otherwise: {', '.join(DEFAULTS)}."
+    drawing = f"![{TITLE}]({folder.name}/{picture.name})"
+    lines = [*facts, defaults, "", *table(runs), "", drawing, ""]
     filled = "\n".join(lines)
     path.write_text(MARKERS.sub(lambda m: f"{m[1]}\n{filled}\n{m[2]}", text), encoding="utf-8")
 
@@ -91,7 +103,7 @@ def main() -> None:
     contents = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.files]
     runs: dict[str, list[StepResult]] = {}
     for results in map(from_json, contents):
-        runs.setdefault(settings_title(results[0].settings), []).extend(results)
+        runs.setdefault(column_title(results[0].settings), []).extend(results)
     print(*table(runs), sep="\n")
     if arguments.plot:
         draw(arguments.plot, runs)

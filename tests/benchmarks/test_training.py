@@ -25,8 +25,8 @@ def test_a_table_and_a_picture(tmp_path: Path) -> None:
     runs = {
         "f32": [StepResult(Settings("unet"), seconds=seconds)],
         "bf16": [
-            StepResult(Settings("unet", "bf16"), failure="no"),
-            StepResult(Settings("dcgan", "bf16"), seconds=seconds),
+            StepResult(Settings("unet", "bf16", channels_last=True), failure="no"),
+            StepResult(Settings("dcgan", "bf16", channels_last=True), seconds=seconds),
         ],
     }
     files = [tmp_path / f"{name}.json" for name in runs]
@@ -41,7 +41,7 @@ def test_a_table_and_a_picture(tmp_path: Path) -> None:
         timeout=60,
     )
     heading, _, *rows = done.stdout.splitlines()
-    assert heading.startswith("| network | f32, channels first, eager")
+    assert heading == "| network | f32 | bf16, channels last |"
     assert rows == [
         "| U-Net | 1.50 |  |",
         "| DCGAN |  | 1.50 |",
@@ -67,6 +67,7 @@ def test_a_page_gets_facts_table_and_picture(tmp_path: Path) -> None:
         subprocess.run(command, capture_output=True, check=True, timeout=60)
     text = page.read_text()
     assert text.startswith("before\n<!-- training -->\n\nPyTorch 2.13.0, oneDNN 3.2.0, a CPU, ")
+    assert "Unless a column says otherwise: channels first, eager, effort heuristic.\n" in text
     assert "| U-Net | 1.50 |" in text
     assert text.endswith("(pytorch/training.svg)\n\n<!-- end -->\nafter\n")
     assert "old" not in text

@@ -19,6 +19,8 @@ AXIS = "PyTorch's time / with onednn_py.torch (right: ours is faster)"
 # The row of the geometric means, above the first network's.
 MEANS_ROW = -1.3
 
+MOST_PANELS_ABREAST = 3
+
 # Inches of a panel's width, of a row, and of what stands around the rows.
 PANEL_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 0.27, 1.5
 LABEL_WIDTH = 1.6
@@ -34,9 +36,14 @@ def save_training_figure(path: Path, runs: Mapping[str, Sequence[StepResult]], t
         By the panels' titles; at least one ratio in each.
     """
     names = list(dict.fromkeys(r.title for results in runs.values() for r in results if r.ratio))
-    size = (LABEL_WIDTH + PANEL_WIDTH * len(runs), MARGIN + ROW_HEIGHT * (len(names) + 1))
-    figure = new_figure("bench", figsize=size)
-    panels = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]
+    abreast = min(len(runs), MOST_PANELS_ABREAST)
+    lines = -(-len(runs) // abreast)
+    height = MARGIN + ROW_HEIGHT * (len(names) + 1)
+    figure = new_figure("bench", figsize=(LABEL_WIDTH + PANEL_WIDTH * abreast, height * lines))
+    grid = figure.subplots(lines, abreast, squeeze=False, sharey=True).ravel()
+    panels, left_over = grid[: len(runs)], grid[len(runs) :]
+    for axes in left_over:
+        axes.remove()
     ratios = []
     for axes, (name, results) in zip(panels, runs.items(), strict=True):
         ratios += _draw_run(axes, results, names)
