@@ -14,8 +14,8 @@ usage() {
     printf '%s\n' "\
 usage: build_onednn.sh [options]
 
-Builds oneDNN for the CPU and installs it where onednn_py finds it: convolution,
-deconvolution and reorder with their gradients, with OpenMP. An interrupted build is resumed
+Builds oneDNN for the CPU and installs it where onednn_py finds it: convolution and
+deconvolution with their gradients, matmul and reorder, with OpenMP. An interrupted build is resumed
 by the next run; a library installed earlier is replaced only after the new one works.
 
 sources:
