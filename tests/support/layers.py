@@ -150,6 +150,9 @@ TESTED_BY = {
         "backends/onednn/selection/test_grouped_rest.py"
     ),
     "backends.onednn.selection.rules.im2col": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.one_channel": (
+        "backends/onednn/selection/test_one_channel.py"
+    ),
     "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",

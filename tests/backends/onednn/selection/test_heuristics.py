@@ -68,6 +68,8 @@ def test_deep_layers_without_amx(
         ("g16mb8ic64ih99oc16kh4ph1", "BWD_D", "NXC", ("given", "direct", "jit_bf16:any")),
         ("g8mb6ic32ih30oc16kh5sh2", "FWD_B", "NXC", ("given", "direct", "jit_bf16:any")),
         ("g4mb4ic32ih40oc64kh1", "BWD_WB", "NCX", ("any", "direct", "x64:gemm:jit")),
+        ("mb8ic512ih7oc2048kh1", "BWD_D", "NCX", ("any", "direct", "jit_bf16_1x1:any")),
+        ("mb8ic512ih7oc2048kh1", "FWD_B", "NCX", ("any", "direct", "jit_bf16_1x1:any")),
     ],
 )
 def test_bfloat16_without_amx(
@@ -103,6 +105,7 @@ def test_products_with_patches_are_for_strict_float32(
         ("mb2ic256ih28oc256kh3sh2ph1", "BWD_D", "NXC", ("given", "direct", "jit:avx512_core")),
         ("mb8ic48id14oc48kd3sd2pd1", "BWD_W", "NXC", ("given", "direct", "jit:avx512_core")),
         ("mb2ic64iw1163oc4kw3sw4dw2", "FWD_B", "NXC", ("given", "direct", "brgconv:avx2")),
+        ("mb2ic64ih256oc4kh1", "BWD_WB", "NCX", ("any", "direct", "x64:gemm:jit")),
     ],
 )
 def test_float32_without_amx(
@@ -137,6 +140,9 @@ def test_bias_gradients_of_transposed_convolutions_without_amx() -> None:
         ("ic64ih16oc3oh32kh4sh2ph1", "BWD_D", "f32", "NXC", ("given", "as_convolution", "jit:")),
         ("ic24ih28oc4oh55kh3sh2ph1", "BWD_W", "f32", "NCX", ("nxc", "as_convolution", "jit:")),
         ("ic3ih17oc16oh34kh2sh2", "BWD_W", "bf16", "NXC", ("given", "as_convolution", "jit_bf16:")),
+        # Backward data, by blocks of channels.
+        ("ic256ih8oc64oh16kh4sh2ph1", "BWD_D", "f32", "NCX", ("any", "direct", "jit:")),
+        ("ic128ih6oc128oh12kh2sh2", "BWD_D", "f32", "NCX", ("any", "direct", "jit:")),
         # Without strides.
         ("ic12ih16oc8kh3ph1", "FWD_D", "bf16", "NCX", ("nxc", "as_convolution", "jit_bf16:")),
         ("ic24id5oc100kd7pd3", "FWD_B", "f32", "NCX", ("nxc", "as_convolution", "jit:")),

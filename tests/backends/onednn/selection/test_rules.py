@@ -11,6 +11,7 @@ from onednn_py.backends.onednn.selection.rules.forward import FORWARD
 from onednn_py.backends.onednn.selection.rules.grouped import GROUPED
 from onednn_py.backends.onednn.selection.rules.grouped_rest import GROUPED_REST
 from onednn_py.backends.onednn.selection.rules.im2col import IM2COL
+from onednn_py.backends.onednn.selection.rules.one_channel import ONE_CHANNEL
 from onednn_py.backends.onednn.selection.rules.products import PRODUCTS
 from onednn_py.backends.onednn.selection.rules.small import SMALL
 from onednn_py.backends.onednn.selection.rules.strided import STRIDED_DATA
@@ -280,7 +281,7 @@ def test_what_convolutions_compute_faster(
     [
         *(*IM2COL, *SMALL, *PRODUCTS, *TRANSPOSED, *GROUPED, *GROUPED_REST),
         *(*DATA, *STRIDED_DATA, *WEIGHTS, *FORWARD),
-        *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX, *BF16_TRANSPOSED, *F32_TRANSPOSED),
+        *(*BF16_WITHOUT_AMX, *F32_WITHOUT_AMX, *BF16_TRANSPOSED, *F32_TRANSPOSED, *ONE_CHANNEL),
     ],
 )
 def test_every_rule_names_its_measurement(rule: Rule) -> None:

@@ -23,6 +23,7 @@ from .forward import FORWARD
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
+from .one_channel import ONE_CHANNEL
 from .products import PRODUCTS
 from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
 from .small import SMALL
@@ -72,9 +73,9 @@ GENERAL = (
 def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
     if not shape.has_avx512_alone:
         return ()
-    if shape.bf16:
-        return (BF16_TRANSPOSED, BF16_WITHOUT_AMX) if shape.transposed else (BF16_WITHOUT_AMX,)
-    return (F32_TRANSPOSED, F32_WITHOUT_AMX) if shape.transposed else (F32_WITHOUT_AMX,)
+    transposed = BF16_TRANSPOSED if shape.bf16 else F32_TRANSPOSED
+    others = BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
+    return (transposed if shape.transposed else (), ONE_CHANNEL, others)
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:

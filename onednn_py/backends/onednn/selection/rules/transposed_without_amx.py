@@ -213,4 +213,23 @@ F32_TRANSPOSED = (
         " 512 -> 8, 691, 1, minibatch 6: 1.02",
         formulation="as_convolution",
     ),
+    Rule(
+        lambda s: (
+            s.forward
+            and s.dense_first
+            and s.transposed
+            and s.strided
+            and not s.is_1x1
+            and s.inputs >= 32
+            and s.outputs >= 64
+            and s.all_pixels >= 32
+            and (s.outputs <= 256 or s.images >= 8)
+            and (s.pixels <= 64 or not s.in_patches)
+        ),
+        "any",
+        JIT,
+        "backward data, of 29 problems drawn afterwards 0.55, 1.01; 96 -> 128, 2 x 2 x 2, 6x6x6/2,"
+        " minibatch 64: 0.15; 160 -> 256, 14 x 14, 4x4/2, minibatch 16: 1.01; of patches of many"
+        " pixels, 128, 24 x 24 x 24, 2x2x2/2: 1.72",
+    ),
 )

@@ -325,4 +325,20 @@ BF16_WITHOUT_AMX = (
         "0.79, 1.65 of 31 drawn afterwards; 8 groups of 4 -> 2, 30 x 30, 5x5/2, minibatch 6: 0.79;"
         " 2 groups of 1 -> 16, 67 x 67, 5x5, minibatch 8: 1.65",
     ),
+    Rule(
+        lambda s: (
+            not s.weights
+            and s.is_product
+            and s.dense_first
+            and s.pixels <= 80
+            and s.images >= 4
+            and s.inputs * s.outputs >= 100_000
+            and (s.data or (s.inputs <= 2 * s.outputs and s.all_pixels >= 100))
+        ),
+        "any",
+        JIT_BF16_1X1,
+        "of 34 problems drawn afterwards 0.76, 1.14; forward 1024 -> 640, 3 x 3, minibatch 16:"
+        " 0.28; 96 -> 1280, 25, minibatch 4: 1.14; to fewer outputs, 960 -> 192, 8 x 8, minibatch"
+        " 4: 1.31",
+    ),
 )

@@ -143,4 +143,14 @@ F32_WITHOUT_AMX = (
         "of all draws 0.84, 1.20 of 34; 64 -> 4, 1163, 3/4 dilated by 2, minibatch 2: 0.84; 32"
         " -> 6, 39 x 39, 2x2/2, minibatch 32: 1.20",
     ),
+    # Heads of networks.
+    Rule(
+        lambda s: (
+            s.weights and s.dense_first and s.is_product and s.inputs >= 16 and s.outputs <= 12
+        ),
+        "any",
+        GEMM,
+        "of 12 problems drawn afterwards 0.34, 1.02; 16 -> 2, 106 x 106, with bias: 0.16; 16 -> 11,"
+        " 23 x 23 x 23, with bias, minibatch 16: 1.02",
+    ),
 )
