@@ -25,7 +25,7 @@ _log = logging.getLogger("onednn_py")
 
 NO_IMPLEMENTATION = "oneDNN has no implementation"
 
-_warned_lock = threading.Lock()
+_warned_lock = threading.RLock()
 _warned = False
 
 _FIRST = next(iter(BACKENDS.values()))
@@ -86,7 +86,7 @@ def _build(sub_problems: tuple[SubProblem, ...], backend: Backend, effort: str) 
             return backend.plan(sub_problems, effort)
         except OneDNNError as error:
             if error.status != "unimplemented":
-                raise
+                raise _about(sub_problems, error) from error
             _log.debug("%s runs on NumPy: %s", sub_problems[0].problem.operation, error)
             reason = NO_IMPLEMENTATION
     if len(sub_problems) == 1:
@@ -94,6 +94,13 @@ def _build(sub_problems: tuple[SubProblem, ...], backend: Backend, effort: str) 
     # The backend may take some of them.
     alone = [SubProblem(one.problem, only_bias=one.only_bias) for one in sub_problems]
     return sequence(sub_problems, [_build((one,), backend, effort) for one in alone])
+
+
+def _about(sub_problems: tuple[SubProblem, ...], error: OneDNNError) -> OneDNNError:
+    """Return the error with the problems whose plan failed."""
+    problems = " and ".join(one.problem.name for one in sub_problems)
+    detail = f"{error.detail}, {problems}" if error.detail else problems
+    return type(error)(error.function, error.status, detail)
 
 
 def _counted(plan: Plan) -> Plan:
@@ -125,5 +132,5 @@ def _outside_the_package() -> int:
 @in_forked_child
 def _reset() -> None:
     global _warned_lock
-    _warned_lock = threading.Lock()
+    _warned_lock = threading.RLock()
     plan_cache.reset()

@@ -82,7 +82,7 @@ def test_only_unimplemented_is_hidden(
 
     monkeypatch.setattr(einsum, "plan", fail)
     if status != "unimplemented":
-        with pytest.raises(OneDNNError, match=status):
+        with pytest.raises(OneDNNError, match=rf"{status}: .*convolution f32 src .*weights "):
             onednn_py.convolution(SRC, WEIGHTS, backend="einsum")
         return
     plan = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, backend="einsum")

@@ -59,6 +59,7 @@ class Lowering:
 
     def __init__(self, engine: Engine, candidates: Sequence[Candidate]) -> None:
         self._engine = engine
+        self._title = " and ".join(one.formulation.asked.name for one in candidates)
         self._buffers: list[Buffer] = []
         self._steps: list[Step] = []
         self._layout = Layout()
@@ -99,6 +100,7 @@ class Lowering:
             self._steps,
             self._layout.nbytes,
             threads,
+            self._title,
         )
 
     def _add(self, number: int, candidate: Candidate) -> list[Reorder]:

@@ -90,7 +90,8 @@ class PackedInput:
             arguments.append((argument, len(buffers) - 1))
         alone = Step(step.name, step.primitive, tuple(arguments))
         operands = (self.name, "packed")
-        reorder = Program(engine, operands, buffers, [alone], workspace.nbytes)
+        title = f"the weights of {program.title}"
+        reorder = Program(engine, operands, buffers, [alone], workspace.nbytes, title=title)
         reorder.run([engine.pointer(source), self.pointer])
 
 

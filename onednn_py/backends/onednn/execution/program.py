@@ -148,6 +148,8 @@ class Program:
     workspace_bytes : int
     threads : (int, int), optional
         The number of OpenMP threads to run on, and the caller's, to be put back.
+    title : str, optional
+        What is computed, for messages.
     """
 
     def __init__(
@@ -158,8 +160,10 @@ class Program:
         steps: Sequence[Step],
         workspace_bytes: int,
         threads: tuple[int, int] | None = None,
+        title: str = "",
     ) -> None:
         self.operands = operands
+        self.title = title
         self.buffers = tuple(buffers)
         self.steps = tuple(steps)
         self.workspace_bytes = workspace_bytes
@@ -291,7 +295,8 @@ class Program:
             # Steps before it may be at work on memory that is given back.
             self._engine.wait(frame.stream)
         name = self.steps[frame.calls.index(execute)].name
-        self._engine.check("dnnl_primitive_execute", status, name)
+        detail = f"{name} of {self.title}" if self.title else name
+        self._engine.check("dnnl_primitive_execute", status, detail)
 
     def _place(self, frame: _Frame, block: Block) -> None:
         """Point the workspace's memory objects into ``block``."""
@@ -316,5 +321,11 @@ class Program:
         buffers[target] = replace(buffers[target], operand=operand, offset=0)
         steps = [other for other in self.steps if other is not step]
         return Program(
-            self._engine, self.operands, buffers, steps, self.workspace_bytes, self._threads
+            self._engine,
+            self.operands,
+            buffers,
+            steps,
+            self.workspace_bytes,
+            self._threads,
+            self.title,
         )
