@@ -17,6 +17,7 @@ import numpy as np
 
 from .errors import AttributeValueError, ShapeError, brief
 from .problem.arrays import TensorSpec
+from .problem.attributes import parse_shape
 from .problem.call_spec import call_spec
 from .problem.geometry import effective_kernel
 from .problem.operations import OPERATIONS, Operation
@@ -267,7 +268,8 @@ def _recipe(function: str, shapes: Sequence[Any], attributes: dict[str, Any]) ->
         raise ShapeError(f"{function}: expected the shapes of {expected}; got {len(shapes)}")
     arguments = dict(attributes)
     for tensor, shape in zip(tensors, shapes, strict=False):
-        arguments[tensor] = TensorSpec(tuple(shape), np.float32)
+        parsed = parse_shape(function, f"{tensor}_shape", shape)
+        arguments[tensor] = TensorSpec(parsed, np.float32)
     if len(shapes) == most and operation.shape_argument:
         arguments[operation.shape_argument] = shapes[-1]
     return call_spec(function, arguments).recipes[0].recipe

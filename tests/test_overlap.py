@@ -122,6 +122,13 @@ def test_an_axis_far_from_any_element() -> None:
         (None, [slice(1)], [(1, 8, 3)], AttributeValueError, "expected one of convolution,"),
         ("convolution", [slice(1)], [(1, 8, 3)], ShapeError, "shapes of src, weights; got 1"),
         ("convolution", [slice(1)], [(1, 8, 3), (3, 2, 1)], ShapeError, "weights: expected"),
+        (
+            "convolution",
+            [slice(1)],
+            [8, (3, 2, 1)],
+            AttributeValueError,
+            "src_shape: expected a list",
+        ),
         ("convolution", [slice(1)] * 2, [(1, 8, 3), (3, 3, 1)], AttributeValueError, "1 slices"),
         ("convolution", [1], [(1, 8, 3), (3, 3, 1)], AttributeValueError, "1 slices"),
         (
