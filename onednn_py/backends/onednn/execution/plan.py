@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -83,6 +82,7 @@ class OneDNNPlan(Plan):
         self.scratchpad_bytes = lowering.scratchpad_bytes
         self.engine = engine
         self._whole: OneDNNPlan | None = None
+        self._without_patches: tuple[OneDNNPlan | None] | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
@@ -123,12 +123,18 @@ class OneDNNPlan(Plan):
             self._whole = OneDNNPlan(self.engine, *candidates)
         return self._whole
 
-    @cached_property
+    @property
     def without_patches(self) -> OneDNNPlan | None:
         """The same whose readers of weights multiply no patches, None where there is no such plan.
 
-        Weights gradients read no packed operand, and keep their products.
+        Weights gradients read no packed operand, and keep their products. The plan is made once.
         """
+        # Until Python 3.12, a cached_property has a lock, which a forked child may find held.
+        if self._without_patches is None:
+            self._without_patches = (self._make_without_patches(),)
+        return self._without_patches[0]
+
+    def _make_without_patches(self) -> OneDNNPlan | None:
         try:
             candidates = [
                 decide(self.engine, candidate.formulation.asked, patches=False).named(
@@ -243,10 +249,10 @@ class OneDNNPlan(Plan):
     def reading_packed(self, operand: str) -> OneDNNPlan:
         """Return the plan that reads an input that was packed.
 
-        It reads the input in one chunk, since a packed tensor has no parts. It is none of products
-        with patches, which read weights as the caller has them: a convolution whose weights need no
-        reorder takes 0.44 to 0.76 of their time by type and format in geometric mean, and longer
-        for 48 of the 480 drawn forward passes that are such products on two cores without AMX.
+        It reads the input in one chunk, since a packed tensor has no parts. Products with patches
+        read weights as the caller has them, so that packing gains nothing there: a plan without
+        them is taken. Its convolution takes 0.44 to 0.76 of the products' time (geometric means by
+        type and format); 48 of 480 drawn forward passes take longer (two cores without AMX).
         """
         multiplies_patches = any(
             candidate.formulation.gathers and candidate.operand("weights") == operand
