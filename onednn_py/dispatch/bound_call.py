@@ -182,7 +182,8 @@ class BoundCall:
     ----------
     spec : CallSpec
     strides : mapping
-        Of the inputs, in elements; inputs that it does not have, and results, are dense.
+        In elements, of inputs and of results; tensors that it does not have are dense. Where a
+        result has strides, `execute` alone may be called, with an array of these strides.
     fpmath_mode : str
 
     Attributes

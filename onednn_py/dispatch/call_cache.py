@@ -32,7 +32,7 @@ _SETTINGS = ("out", "backend", "fpmath_mode")
 _NONE: Mapping[str, Any] = {}
 
 _calls: dict[Any, BoundCall] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 # For each function, how many of its first arguments are tensors, and what picks its arguments, in
 # the order of its signature, from a mapping.
@@ -185,11 +185,11 @@ def _bound(spec: CallSpec, tensors: Mapping[str, Array], fpmath_mode: str) -> Bo
 def _remember(key: Any, bound: BoundCall) -> None:
     with _lock:
         while len(_calls) >= MOST_CALLS:
-            del _calls[next(iter(_calls))]
+            _calls.pop(next(iter(_calls)), None)
         _calls[key] = bound
 
 
 @in_forked_child
 def _reset() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()

@@ -2,6 +2,9 @@
 
 Keys are whole frozen values, compared by equality. Building is atomic per key: threads
 that miss the same key at once wait for a single build; other keys build at the same time.
+
+A signal handler or a destructor may compute while its own thread builds or looks up a plan: its
+call never waits for that.
 """
 
 from __future__ import annotations
@@ -34,10 +37,11 @@ class CacheInfo(NamedTuple):
 
 
 class _Build:
-    """A build under way: whoever finds it waits for the event and looks again."""
+    """A build under way: another thread that finds it waits for the event and looks again."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.thread = threading.get_ident()
 
 
 class PlanCache(Generic[PlanT]):
@@ -58,7 +62,7 @@ class PlanCache(Generic[PlanT]):
 
     def reset(self) -> None:
         """Forget everything, the locks too: for a child process, whose locks may be held."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._plans: OrderedDict[Hashable, PlanT] = OrderedDict()
         self._building: dict[Hashable, _Build] = {}
         self._bytes = self._hits = self._misses = 0
@@ -77,6 +81,8 @@ class PlanCache(Generic[PlanT]):
                 built = self._build(key, build, under_way)
                 if built is not None:
                     return built
+            elif under_way.thread == threading.get_ident():
+                return build()
             else:
                 under_way.done.wait()
 
@@ -102,8 +108,9 @@ class PlanCache(Generic[PlanT]):
             plan = build()
             with self._lock:
                 if self._building.get(key) is mine:
+                    replaced = self._plans.get(key)
+                    self._bytes += plan.nbytes - (0 if replaced is None else replaced.nbytes)
                     self._plans[key] = plan
-                    self._bytes += plan.nbytes
                     self._evict()
             return plan
         finally:

@@ -57,7 +57,7 @@ def _allocate(nbytes: int) -> Block:
         try:
             # Private: a forked child must not write into its parent's results.
             mapped = mmap.mmap(-1, nbytes + slack, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise MemoryError(f"cannot allocate {nbytes} bytes: {error}") from None
         raw = np.frombuffer(mapped, np.uint8)
         start = -raw.__array_interface__["data"][0] % slack
@@ -91,7 +91,10 @@ class Pool:
 
     def reset(self) -> None:
         """Forget all blocks and the lock, which a forked child may find held for ever."""
-        self._lock = threading.Lock()
+        # Reentrant, since a signal handler or a destructor may compute while its thread holds it;
+        # whoever finds the pool at work leaves the idle blocks alone.
+        self._lock = threading.RLock()
+        self._at_work = False
         self._idle: list[Block] = []
         self._idle_bytes = 0
         # By size, at most one of each.
@@ -144,11 +147,16 @@ class Pool:
             return recent
         with self._lock:
             self._collect()
-            for index in range(len(self._idle) - 1, -1, -1):
-                if self._idle[index].nbytes == size:
-                    block = self._idle.pop(index)
-                    self._idle_bytes -= size
-                    return block
+            if not self._at_work:
+                self._at_work = True
+                try:
+                    for index in range(len(self._idle) - 1, -1, -1):
+                        if self._idle[index].nbytes == size:
+                            block = self._idle.pop(index)
+                            self._idle_bytes -= size
+                            return block
+                finally:
+                    self._at_work = False
         return _allocate(size)
 
     def release(self, block: Block) -> None:
@@ -211,8 +219,9 @@ class Pool:
             self._recent.clear()
             self._returned.clear()
             self._workspaces.clear()
-            self._idle.clear()
-            self._idle_bytes = 0
+            if not self._at_work:
+                self._idle.clear()
+                self._idle_bytes = 0
 
     @property
     def idle_bytes(self) -> int:
@@ -222,6 +231,15 @@ class Pool:
 
     def _collect(self) -> None:
         """Take blocks that came back among the idle ones, and free what is over the limit."""
+        if self._at_work:
+            return
+        self._at_work = True
+        try:
+            self._collect_now()
+        finally:
+            self._at_work = False
+
+    def _collect_now(self) -> None:
         limit = self._limit - self._reserved
         while self._returned:
             self._keep(self._returned.popleft())

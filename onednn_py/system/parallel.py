@@ -26,7 +26,7 @@ __all__ = ["available_cpus", "boxes", "current_threads", "each", "follow", "span
 
 Item = TypeVar("Item")
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _workers: ThreadPoolExecutor | None = None
 _is_forked = False
 _this_thread = threading.local()
@@ -185,7 +185,7 @@ def _wait_for_workers(queue: _WorkQueue[Any], started: Sequence[Future[None]]) -
 @in_forked_child
 def _reset() -> None:
     global _lock, _workers, _is_forked, _this_thread
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _workers = None
     _is_forked = True
     _this_thread = threading.local()

@@ -80,7 +80,7 @@ def result_maker(
         return tensor if axes is None else tensor.permute(axes)
 
     def allocated() -> torch.Tensor:
-        tensor = torch.empty(in_memory, dtype=dtype)
+        tensor = torch.empty(in_memory, dtype=dtype, device="cpu")
         return tensor if axes is None else tensor.permute(axes)
 
     return pooled if is_pooled else allocated

@@ -133,6 +133,29 @@ def test_a_failed_build_is_not_kept_and_wakes_the_waiting() -> None:
     assert isinstance(cache.get_or_build("key", _Item), _Item)
 
 
+def test_a_call_that_interrupts_its_own_build() -> None:
+    """A signal handler computes the same on the thread that builds the plan."""
+    cache: PlanCache[_Item] = PlanCache()
+    found: list[_Item] = []
+
+    def interrupted() -> _Item:
+        found.append(cache.get_or_build("key", _Item))
+        with cache._lock:
+            found.append(cache.get_or_build("other", _Item))
+        return _Item()
+
+    def work() -> None:
+        found.append(cache.get_or_build("key", interrupted))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len({id(item) for item in found}) == 3
+    assert cache.get_or_build("key", _Item) is found[2]
+    assert cache.info().bytes == sum(item.nbytes for item in cache._plans.values())
+
+
 def test_least_recently_used_goes_first() -> None:
     cache: PlanCache[_Item] = PlanCache(entries=2)
     for key in ("a", "b", "a", "c", "a"):

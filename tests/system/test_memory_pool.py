@@ -196,7 +196,7 @@ class TestPool:
         collect = pool._collect
 
         def collected() -> None:
-            assert pool._lock.locked()
+            assert pool._lock._is_owned()  # type: ignore[attr-defined]
             gc.collect()
             collect()
 

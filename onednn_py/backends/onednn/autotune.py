@@ -57,8 +57,9 @@ LEAST_GAIN = 1.01
 # Large arrays of NumPy begin so many bytes behind a page, where malloc puts them.
 NUMPY_ALIGNMENT = 16
 
-# Two measurements at once would disturb each other.
-_measuring = threading.Lock()
+# Two measurements at once would disturb each other. Reentrant, since a signal handler may compute
+# while its own thread measures.
+_measuring = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -260,4 +261,4 @@ def integer_tensors(problem: Problem) -> dict[str, Array]:
 @in_forked_child
 def _reset() -> None:
     global _measuring
-    _measuring = threading.Lock()
+    _measuring = threading.RLock()

@@ -128,7 +128,7 @@ def isa_name(value: int) -> str:
     return name if known == value else f"{name} and more ({value:#x})"
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _found: Library | None = None
 _rejected: list[Rejection] = []
 # The value of ONEDNN_PY_LIBRARY with which a search last failed, and its message.
@@ -167,7 +167,7 @@ def library() -> Library:
 @in_forked_child
 def _reset() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 def _search(explicit: str | None) -> Library | None:

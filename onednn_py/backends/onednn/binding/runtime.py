@@ -20,7 +20,9 @@ from .openmp import OpenMP, find_openmp
 __all__ = ["apply_threads", "current_engine", "generation", "openmp_path", "reset_threads"]
 
 
-_lock = threading.Lock()
+# Reentrant here and in other modules: a signal handler or a destructor may compute while its thread
+# holds the lock.
+_lock = threading.RLock()
 _engine: Engine | None = None
 _generation = 0
 _openmp: OpenMP | None = None
@@ -77,6 +79,6 @@ def reset_threads() -> None:
 @in_forked_child
 def _reset() -> None:
     global _lock, _engine, _generation
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _engine = None
     _generation += 1

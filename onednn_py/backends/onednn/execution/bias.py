@@ -31,7 +31,7 @@ class BiasSums:
         In bytes.
     number : int
     channels, parts : int
-        Consecutive sums of a channel, and of how many channels.
+        How many channels there are, and how many consecutive sums each of them has.
     """
 
     name: str
