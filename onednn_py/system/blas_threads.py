@@ -24,6 +24,10 @@ _process_limit: int | None = None
 _block_limits: dict[object, int] = {}
 # The pools' own numbers, while a limit is in force.
 _original: list[int] | None = None
+# Whether the thread that holds the lock is at work, and whether a limit has changed meanwhile: a
+# signal handler may compute between any two lines, and threadpoolctl's own lock is not reentrant.
+_is_applying = False
+_has_changed = False
 
 
 def set_limit(number: int) -> None:
@@ -50,10 +54,24 @@ def limited(number: int) -> Iterator[None]:
 
 
 def _apply() -> None:
+    global _is_applying, _has_changed
+    _has_changed = True
+    if _is_applying:
+        return
+    _is_applying = True
+    try:
+        while _has_changed:
+            _has_changed = False
+            _set_number()
+    finally:
+        _is_applying = False
+
+
+def _set_number() -> None:
     global _pools, _original
     if _pools is None:
         _pools = _find_pools()
-    limit = next(reversed(_block_limits.values()), _process_limit)
+    limit = [_process_limit, *_block_limits.values()][-1]
     if limit is None:
         numbers, _original = _original or [], None
     else:
@@ -77,8 +95,8 @@ def _find_pools() -> list[Any]:
 
 
 def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.RLock()
+    global _lock, _is_applying
+    _lock, _is_applying = threading.RLock(), False
 
 
 if hasattr(os, "register_at_fork"):

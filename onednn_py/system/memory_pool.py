@@ -36,6 +36,10 @@ HUGE_PAGE = 2**21
 # a millisecond of oneDNN's work, when the interpreter's own data have left the caches.
 MOST_RECENT = 4
 
+# Seconds that a call waits for the lock before it allocates instead. The lock is held for a few
+# microseconds, unless a signal handler that interrupted its holder waits for this very call.
+LONGEST_WAIT = 0.01
+
 Block = npt.NDArray[np.uint8]
 
 
@@ -145,19 +149,29 @@ class Pool:
         recent = self._recent.pop(size, None)
         if recent is not None:
             return recent
-        with self._lock:
-            self._collect()
-            if not self._at_work:
-                self._at_work = True
-                try:
-                    for index in range(len(self._idle) - 1, -1, -1):
-                        if self._idle[index].nbytes == size:
-                            block = self._idle.pop(index)
-                            self._idle_bytes -= size
-                            return block
-                finally:
-                    self._at_work = False
+        if self._lock.acquire(timeout=LONGEST_WAIT):
+            try:
+                self._collect()
+                idle = self._take_idle(size)
+            finally:
+                self._lock.release()
+            if idle is not None:
+                return idle
         return _allocate(size)
+
+    def _take_idle(self, size: int) -> Block | None:
+        if self._at_work:
+            return None
+        self._at_work = True
+        try:
+            for index in range(len(self._idle) - 1, -1, -1):
+                if self._idle[index].nbytes == size:
+                    block = self._idle.pop(index)
+                    self._idle_bytes -= size
+                    return block
+        finally:
+            self._at_work = False
+        return None
 
     def release(self, block: Block) -> None:
         """Return a block that is no longer used."""

@@ -77,8 +77,8 @@ def boxes(shape: Sequence[int], most: int) -> list[tuple[slice, ...]]:
 def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | None = None) -> None:
     """Call ``work`` with every item, in parallel, and return when all calls have returned.
 
-    Workers take over the caller's ``np.errstate``. A call from inside ``work`` runs on the
-    thread that makes it.
+    Workers take over the caller's ``np.errstate``. A call from inside ``work``, or from a signal
+    handler or a destructor that interrupts this one, runs on the thread that makes it.
 
     Parameters
     ----------
@@ -102,6 +102,18 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
             work(item)
         return
     queue = _WorkQueue(work, listed)
+    try:
+        # The executor's locks are not reentrant: a handler that started work would wait for ever.
+        _this_thread.is_working = True
+        _share(queue, helpers)
+    finally:
+        _this_thread.is_working = False
+    if queue.error is not None:
+        raise queue.error
+
+
+def _share(queue: _WorkQueue[Any], helpers: int) -> None:
+    """Do the items of the queue on this thread and on ``helpers`` workers."""
     started: list[Future[None]] = []
     try:
         _start(queue, helpers, started)
@@ -110,8 +122,6 @@ def each(work: Callable[[Item], object], items: Iterable[Item], threads: int | N
         queue.stop(error)
     finally:
         _wait_for_workers(queue, started)
-    if queue.error is not None:
-        raise queue.error
 
 
 class _WorkQueue(Generic[Item]):
@@ -125,7 +135,6 @@ class _WorkQueue(Generic[Item]):
 
     def drain(self) -> None:
         """Claim and do items until none is left or one has failed."""
-        _this_thread.is_working = True
         try:
             with np.errstate(**self._errstate):
                 while self.error is None:
@@ -136,8 +145,6 @@ class _WorkQueue(Generic[Item]):
                     self._work(item)
         except BaseException as error:
             self.stop(error)
-        finally:
-            _this_thread.is_working = False
 
     def stop(self, error: BaseException) -> None:
         """Keep the first error, and let no thread begin another item."""
@@ -151,7 +158,7 @@ def _start(queue: _WorkQueue[Any], helpers: int, started: list[Future[None]]) ->
             if _workers is None:
                 # More threads than CPUs never help, whatever number the user set.
                 count = max(1, available_cpus() - 1)
-                _workers = ThreadPoolExecutor(count, "onednn_py", _use_all_cpus)
+                _workers = ThreadPoolExecutor(count, "onednn_py", _begin_worker)
             workers = _workers
         for _ in range(helpers):
             started.append(workers.submit(queue.drain))
@@ -160,8 +167,9 @@ def _start(queue: _WorkQueue[Any], helpers: int, started: list[Future[None]]) ->
         pass
 
 
-def _use_all_cpus() -> None:
-    """Let the calling thread run on every CPU that the process had at its start."""
+def _begin_worker() -> None:
+    """Let this worker run on every CPU that the process had at its start."""
+    _this_thread.is_working = True
     if _cpus:
         with contextlib.suppress(OSError):  # the process has lost CPUs since
             os.sched_setaffinity(0, _cpus)
