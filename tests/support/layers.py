@@ -144,19 +144,31 @@ TESTED_BY = {
     "backends.onednn.selection.limits": "test_errors.py",
     "backends.onednn.selection.product_formulations": "backends/onednn/selection/test_matmul.py",
     "backends.onednn.selection.rules.data": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.few_channels": (
+        "backends/onednn/selection/test_families_without_amx.py"
+    ),
     "backends.onednn.selection.rules.forward": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped_rest": (
         "backends/onednn/selection/test_grouped_rest.py"
     ),
     "backends.onednn.selection.rules.im2col": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.lines_and_volumes": (
+        "backends/onednn/selection/test_families_without_amx.py"
+    ),
     "backends.onednn.selection.rules.one_channel": (
         "backends/onednn/selection/test_one_channel.py"
+    ),
+    "backends.onednn.selection.rules.patches": (
+        "backends/onednn/selection/test_families_without_amx.py"
     ),
     "backends.onednn.selection.rules.products": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.rule": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.small": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.strided": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.strided_1x1": (
+        "backends/onednn/selection/test_families_without_amx.py"
+    ),
     "backends.onednn.selection.preference": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.rules.transposed_without_amx": (
         "backends/onednn/selection/test_heuristics.py"

@@ -19,15 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .data import DATA
+from .few_channels import FEW_CHANNELS
 from .forward import FORWARD
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
+from .lines_and_volumes import LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
+from .patches import PATCHES
 from .products import PRODUCTS
 from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
 from .small import SMALL
 from .strided import STRIDED_DATA
+from .strided_1x1 import STRIDED_1X1
 from .transposed import TRANSPOSED
 from .transposed_without_amx import BF16_TRANSPOSED, F32_TRANSPOSED
 from .weights import WEIGHTS
@@ -75,7 +79,8 @@ def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
         return ()
     transposed = BF16_TRANSPOSED if shape.bf16 else F32_TRANSPOSED
     others = BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
-    return (transposed if shape.transposed else (), ONE_CHANNEL, others)
+    families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
+    return (transposed if shape.transposed else (), *families, others)
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:

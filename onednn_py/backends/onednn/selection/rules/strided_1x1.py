@@ -1,0 +1,119 @@
+"""Rules of weights gradients of strided 1x1 kernels on CPUs with AVX-512 but not AMX.
+
+The shortcuts of residual networks are such layers. A plan that copies the elements of src which the
+kernel visits (formulation strided_1x1) has a product of matrices left. gemm on channels-last
+volumes as they are took up to 470 times as long as the fastest way.
+
+Fitted on 332 problems, drawn apart from the survey, on two cores of an AMD EPYC. Of two sets of
+problems drawn afterwards, the first narrowed some rules; figures are of the second, times by the
+rule over those of the rules behind it, in geometric mean and at worst, of the problems whose choice
+the rule changes.
+"""
+
+from __future__ import annotations
+
+from .rule import GEMM, JIT, JIT_BF16_1X1, Rule, Shape
+
+__all__ = ["STRIDED_1X1"]
+
+
+def _is_strided_1x1(shape: Shape) -> bool:
+    return (
+        shape.weights
+        and shape.dense
+        and shape.is_1x1
+        and shape.strided
+        and not shape.transposed
+        and not shape.small
+    )
+
+
+STRIDED_1X1 = (
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.dense_first
+            and not s.bf16
+            and s.inputs >= 16
+            and s.pixels > 16
+            and s.images <= 32
+            and s.weights_size <= 2**16
+        ),
+        "any",
+        GEMM,
+        "0.72, 1.48 of 26; 28 -> 8, 98 x 98, with bias, minibatch 6: 0.18; 61 -> 413, 6 x 6 x"
+        " 6, with bias, minibatch 8: 1.48; in a suite, 256 -> 512, 56 x 56: 1.05",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.dense_first
+            and s.bf16
+            and s.weights_size > 100
+            and 10 * s.outputs > s.inputs
+            and not (s.outputs <= 32 and s.pixels > 1000)
+        ),
+        "any",
+        GEMM,
+        "0.89, 1.99 of 34; 192 -> 80, 28 x 28, minibatch 16: 0.61; 4 -> 344, 32, with bias,"
+        " minibatch 8: 1.99; of few outputs, 140 -> 32, 62 x 105, minibatch 2: 2.77; in suites"
+        " 0.92 to 0.96",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s) and s.dense_last and s.bf16 and s.outputs <= 64 and s.pixels > 256
+        ),
+        "given",
+        JIT_BF16_1X1,
+        "asked before the next rule, whose choice takes longer: 544 -> 16, 48 x 48: 1.53; 144 ->"
+        " 11, 32 x 44, with bias, minibatch 6: 1.06",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.dense_last
+            and s.bf16
+            and s.inputs >= 4
+            and 1 < s.outputs <= 256
+            and s.outputs <= 4 * s.inputs
+        ),
+        "nxc",
+        JIT_BF16_1X1,
+        "0.81, 1.47 of 24; 96 -> 12, 14 x 14, with bias, minibatch 32: 0.28; 792 -> 204, 7 x 7:"
+        " 1.47",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: _is_strided_1x1(s) and s.dense_last and s.bf16 and s.volume,
+        "nxc",
+        GEMM,
+        "asked before the next rule, whose choice takes longer: 256 -> 8, 16 x 16 x 16 in"
+        " dst, with bias, minibatch 2: 12",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s) and s.dense_last and s.bf16 and (s.volume or 1 < s.outputs <= 128)
+        ),
+        "given",
+        JIT,
+        "0.35, 1.36 of 20; 15 -> 1, 23 x 23 x 23, minibatch 8: 0.01; 2 -> 112, 112 x 78,"
+        " minibatch 6: 1.36; of more outputs, 976 -> 656, 4 x 3, minibatch 16: 2.0",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.dense_last
+            and not s.bf16
+            and s.outputs <= 9 * s.inputs
+            and s.all_pixels > 100
+            and s.weights_size <= 2**16
+        ),
+        "given",
+        JIT,
+        "0.72, 1.35 of 22; 384 -> 24, 5 x 5 x 5, minibatch 6: 0.17; 80 -> 19, 952, minibatch 2:"
+        " 1.35; in a suite, 256 -> 512, 56 x 56: 1.24",
+    ),
+)
