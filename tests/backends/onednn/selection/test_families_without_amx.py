@@ -21,6 +21,24 @@ OWN = {id(rule) for table in TABLES for rule in table}
 
 # Each with the activations and the implementation of the rule that is asked first.
 PROBLEMS = {
+    "strided 1x1, f32": ("mb4ic192ih70oc2kh1sh2ph0 FWD_D f32 NCX", "any", "x64:gemm:jit"),
+    "strided 1x1, bf16": (
+        "mb16ic440iw76oc3kw1sw2pw0 FWD_B bf16 NCX",
+        "any",
+        "jit_bf16_1x1:avx512_core_bf16",
+    ),
+    "strided 1x1 of few inputs": ("mb2ic3ih64oc40kh1sh2ph0 FWD_D bf16 NCX", "any", "x64:gemm:jit"),
+    "strided 1x1, channels last": (
+        "mb4ic32ih40oc48kh1sh2ph0 FWD_B f32 NXC",
+        "given",
+        "jit:avx512_core",
+    ),
+    "strided 1x1, data": ("mb4ic32ih40oc48kh1sh2ph0 BWD_D f32 NXC", "given", "jit:avx512_core"),
+    "strided 1x1, data, channels first": (
+        "mb4ic32ih40oc48kh1sh2ph0 BWD_D f32 NCX",
+        "any",
+        "x64:gemm:jit",
+    ),
     "strided 1x1 product, f32": ("mb4ic24iw308oc32kw1sw2pw0 BWD_W f32 NCX", "any", "x64:gemm:jit"),
     "strided 1x1 product, bf16": ("mb6ic24ih40oc17kh1sh2ph0 BWD_W bf16 NCX", "any", "x64:gemm:jit"),
     "strided 1x1 of few outputs": (
@@ -89,7 +107,10 @@ PROBLEMS = {
 
 OTHERS = [
     "mb4ic8iw308oc32kw1sw2pw0 BWD_W f32 NCX",
-    "mb4ic24iw308oc32kw1sw2pw0 BWD_D f32 NCX",
+    "mb2ic24iw308oc32kw1sw2pw0 BWD_D bf16 NCX",
+    "mb4ic32iw1000oc48kw1sw2pw0 FWD_D f32 NXC",
+    "mb4ic32ih40oc48kh1sh2ph0 BWD_D bf16 NXC",
+    "mb2ic32ih40oc48kh1sh2ph0 FWD_D f32 NCX",
     "mb4ic24iw308oc32kw1sw1pw0 BWD_W f32 NCX",
     "mb1ic4ih32oc360kh1sh2ph0 BWD_W bf16 NXC",
     "mb2ic128ih28oc128kh2sh2ph0 BWD_W f32 NCX",

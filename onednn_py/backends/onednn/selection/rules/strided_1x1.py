@@ -1,13 +1,13 @@
-"""Rules of weights gradients of strided 1x1 kernels on CPUs with AVX-512 but not AMX.
+"""Rules of strided 1x1 kernels on CPUs with AVX-512 but not AMX.
 
 The shortcuts of residual networks are such layers. A plan that copies the elements of src which the
-kernel visits (formulation strided_1x1) has a product of matrices left. gemm on channels-last
-volumes as they are took up to 470 times as long as the fastest way.
+kernel visits (formulation strided_1x1) has a product of matrices left. The weights gradient by gemm
+on channels-last volumes as they are took up to 470 times as long as the fastest way.
 
-Fitted on 332 problems, drawn apart from the survey, on two cores of an AMD EPYC. Of two sets of
-problems drawn afterwards, the first narrowed some rules; figures are of the second, times by the
-rule over those of the rules behind it, in geometric mean and at worst, of the problems whose choice
-the rule changes.
+Fitted on 1,264 problems, drawn apart from the survey, on two cores of an AMD EPYC. Figures are of
+problems drawn afterwards whose choice the rule changes: times by the rule over those of the rules
+behind it, in geometric mean and at worst. The problems of weights gradients, and those of float32
+data gradients with channels last, are a second set, since a first one had narrowed their rules.
 """
 
 from __future__ import annotations
@@ -19,19 +19,111 @@ __all__ = ["STRIDED_1X1"]
 
 def _is_strided_1x1(shape: Shape) -> bool:
     return (
-        shape.weights
-        and shape.dense
-        and shape.is_1x1
-        and shape.strided
-        and not shape.transposed
-        and not shape.small
+        shape.dense and shape.is_1x1 and shape.strided and not shape.transposed and not shape.small
     )
 
 
-STRIDED_1X1 = (
+def _is_gradient(shape: Shape) -> bool:
+    return shape.weights and _is_strided_1x1(shape)
+
+
+FORWARD = (
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s) and s.forward and s.dense_first and not (s.bf16 or s.whole_blocks)
+        ),
+        "any",
+        GEMM,
+        "0.59, 2.01 of 32; 8 -> 1, 60 x 32, minibatch 16: 0.09; 292 -> 560, 6 x 6, minibatch"
+        " 32: 2.01",
+        formulation="strided_1x1",
+    ),
     Rule(
         lambda s: (
             _is_strided_1x1(s)
+            and s.forward
+            and s.dense_first
+            and s.bf16
+            and s.inputs > 25
+            and s.channels <= 112
+            and not s.whole_blocks
+        ),
+        "any",
+        JIT_BF16_1X1,
+        "0.49, 1.53 of 13; 128 -> 4, 8 x 8 x 8, minibatch 32: 0.17; 32 -> 440, 10 x 10, with"
+        " bias, minibatch 2: 1.53",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.forward
+            and s.dense_first
+            and s.bf16
+            and s.dst_size <= 2**17
+            and not s.whole_blocks
+        ),
+        "any",
+        GEMM,
+        "0.78, 1.15 of 8; 16 -> 4, 336, minibatch 16: 0.39; 18 -> 128, 56 x 41: 1.15",
+        formulation="strided_1x1",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.forward
+            and s.dense_last
+            and not s.bf16
+            and s.weights_size <= 2**16
+            and 13 * s.outputs > s.inputs
+            and s.pixels <= 1800
+            and s.dst_size > 4600
+            and not s.line
+        ),
+        "given",
+        JIT,
+        "0.85, 1.86 of 23; 10 -> 80, 9 x 9 x 9, minibatch 32: 0.42; 15 -> 848, 28 x 28,"
+        " minibatch 16: 1.86",
+    ),
+)
+
+DATA = (
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.data
+            and s.dense_last
+            and not s.bf16
+            and s.inputs > 1
+            and s.weights_size <= 2**16
+            and s.pixels > 4
+            and s.all_pixels > 16
+        ),
+        "given",
+        JIT,
+        "0.65, 2.39 of 52; 64 -> 1, 146, minibatch 16: 0.13; 96 -> 107, 64 x 64, minibatch 8:"
+        " 2.39; of larger weights, 200 -> 576, 14 x 17 x 9, minibatch 8: 2.30",
+    ),
+    Rule(
+        lambda s: (
+            _is_strided_1x1(s)
+            and s.data
+            and s.dense_first
+            and not s.bf16
+            and 3 * s.outputs > s.inputs
+            and s.weights_size <= 200_000
+        ),
+        "any",
+        GEMM,
+        "0.60, 1.13 of 12; 1 -> 3, 56 x 56, minibatch 16: 0.23; 64 -> 159, 14 x 12, minibatch"
+        " 32: 1.13",
+    ),
+)
+
+WEIGHTS = (
+    Rule(
+        lambda s: (
+            _is_gradient(s)
             and s.dense_first
             and not s.bf16
             and s.inputs >= 16
@@ -47,7 +139,7 @@ STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            _is_gradient(s)
             and s.dense_first
             and s.bf16
             and s.weights_size > 100
@@ -63,7 +155,7 @@ STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s) and s.dense_last and s.bf16 and s.outputs <= 64 and s.pixels > 256
+            _is_gradient(s) and s.dense_last and s.bf16 and s.outputs <= 64 and s.pixels > 256
         ),
         "given",
         JIT_BF16_1X1,
@@ -72,7 +164,7 @@ STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            _is_gradient(s)
             and s.dense_last
             and s.bf16
             and s.inputs >= 4
@@ -86,7 +178,7 @@ STRIDED_1X1 = (
         formulation="strided_1x1",
     ),
     Rule(
-        lambda s: _is_strided_1x1(s) and s.dense_last and s.bf16 and s.volume,
+        lambda s: _is_gradient(s) and s.dense_last and s.bf16 and s.volume,
         "nxc",
         GEMM,
         "asked before the next rule, whose choice takes longer: 256 -> 8, 16 x 16 x 16 in"
@@ -95,7 +187,7 @@ STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s) and s.dense_last and s.bf16 and (s.volume or 1 < s.outputs <= 128)
+            _is_gradient(s) and s.dense_last and s.bf16 and (s.volume or 1 < s.outputs <= 128)
         ),
         "given",
         JIT,
@@ -104,7 +196,7 @@ STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            _is_gradient(s)
             and s.dense_last
             and not s.bf16
             and s.outputs <= 9 * s.inputs
@@ -117,3 +209,5 @@ STRIDED_1X1 = (
         " 1.35; in a suite, 256 -> 512, 56 x 56: 1.24",
     ),
 )
+
+STRIDED_1X1 = (*FORWARD, *DATA, *WEIGHTS)
