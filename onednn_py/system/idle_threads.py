@@ -48,7 +48,7 @@ pending = True
 
 _lock = threading.Lock()
 _calls = 0
-_wishes = 0  # to look, of which one may come during a look
+_requests = 0  # to look; another one may come during a look
 _has_scipy = False
 _shortened: set[str] = set()
 _reasons: dict[str, str] = {}
@@ -76,22 +76,22 @@ def shorten(openmp_path: str | None = None) -> None:
     """
     # Another thread that is here does the same.
     if _lock.acquire(blocking=False):
-        wishes = _wishes
+        requests = _requests
         try:
-            _shorten(openmp_path, wishes)
+            _shorten(openmp_path, requests)
         except (OSError, AttributeError, ValueError, RuntimeError) as error:
             # A library that cannot be opened again by its path, or lacks a function. A call does
             # not fail for that.
             _log.info("idle threads stay as they are: %s", error)
-            _finish(wishes)
+            _finish(requests)
         finally:
             _lock.release()
 
 
-def _shorten(openmp_path: str | None, wishes: int) -> None:
+def _shorten(openmp_path: str | None, requests: int) -> None:
     global _calls, _contention
     if leaves_idle_threads():
-        _finish(wishes)
+        _finish(requests)
         return
     # Looks at calls 1, 2, 4, 8 and so on: in all they take no time that counts.
     _calls += 1
@@ -105,7 +105,7 @@ def _shorten(openmp_path: str | None, wishes: int) -> None:
     reason = blas_workers.shorten(to_do)
     if reason is None:
         _shortened.update(workers.path for workers in to_do)
-        _finish(wishes)
+        _finish(requests)
     else:
         _log.info("idle threads of BLAS stay as they are for now: %s", reason)
         _contention = Contention()
@@ -113,11 +113,11 @@ def _shorten(openmp_path: str | None, wishes: int) -> None:
         _reasons[workers.path] = reason or ""
 
 
-def _finish(wishes: int) -> None:
-    """End the looking, unless another look is wished since ``wishes`` were counted."""
+def _finish(requests: int) -> None:
+    """End the looking, unless another look was requested since ``requests`` were counted."""
     global pending, _contention
     _contention = None
-    if wishes == _wishes:
+    if requests == _requests:
         pending = False
 
 
@@ -135,8 +135,8 @@ def consider() -> None:
 
 def reconsider() -> None:
     """Look again at the next call."""
-    global pending, _calls, _wishes
-    _wishes += 1
+    global pending, _calls, _requests
+    _requests += 1
     _calls = 0
     pending = True
 
