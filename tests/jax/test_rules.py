@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,11 +18,17 @@ pytestmark = pytest.mark.frameworks
 LAST = ("NHWC", "HWIO", "NHWC")
 
 
-def callbacks(*shapes: Any, **options: Any) -> int:
+@pytest.fixture(autouse=True)
+def no_named_backend() -> Iterator[None]:
+    with onednn_py.use_backend("auto"):
+        yield
+
+
+def callbacks(*shapes: Any, dtype: str = "float32", **options: Any) -> int:
     """Return how many callbacks the forward operation has."""
     function = partial(conv_general_dilated, window_strides=(1, 1), padding="SAME", **options)
-    text = jax.jit(function).lower(*(jax.ShapeDtypeStruct(s, "float32") for s in shapes)).as_text()
-    return text.count("callback")
+    structs = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    return jax.jit(function).lower(*structs).as_text().count("callback")
 
 
 @pytest.mark.parametrize(
@@ -32,13 +39,32 @@ def test_the_range_of_products(onednn: str, channels: int, size: int, is_ours: b
     assert (callbacks(*shapes) > 0) == is_ours
 
 
+def test_a_named_backend_computes_all(onednn: str) -> None:
+    shapes = (8, 16, 16, 16), (16, 16, 3, 3)
+    assert callbacks(*shapes) == 0
+    with onednn_py.use_backend("onednn"):
+        assert callbacks(*shapes) > 0
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_small_problems_in_converted_float16(
+    onednn: str, is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supports = {"f32": True, "bf16": True, "f16": is_native, "graph_api": True}
+    monkeypatch.setattr(onednn_py, "info", lambda: {"supports": supports})
+    small, large = ((8, 4, 8, 8), (4, 4, 3, 3)), ((8, 64, 56, 56), (64, 64, 3, 3))
+    assert (callbacks(*small, dtype="float16") > 0) == is_native
+    assert callbacks(*small, dtype="bfloat16") > 0
+    assert callbacks(*large, dtype="float16") > 0
+
+
 def test_few_input_channels_that_are_last(onednn: str) -> None:
     assert callbacks((8, 224, 224, 3), (7, 7, 3, 64), dimension_numbers=LAST) == 0
     assert callbacks((8, 3, 224, 224), (64, 3, 7, 7)) > 0
 
 
 def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onednn_py, "info", lambda: {"library": None})
+    monkeypatch.setattr(onednn_py, "info", lambda: {"supports": None})
     shapes = (8, 4, 8, 8), (4, 4, 3, 3)
     assert callbacks(*shapes) == 0
     with onednn_py.use_backend("numpy"):
