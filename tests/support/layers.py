@@ -147,12 +147,18 @@ TESTED_BY = {
     "backends.onednn.selection.rules.few_channels": (
         "backends/onednn/selection/test_families_without_amx.py"
     ),
+    "backends.onednn.selection.rules.first_without_amx": (
+        "backends/onednn/selection/test_layouts_without_amx.py"
+    ),
     "backends.onednn.selection.rules.forward": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped_rest": (
         "backends/onednn/selection/test_grouped_rest.py"
     ),
     "backends.onednn.selection.rules.im2col": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.last_without_amx": (
+        "backends/onednn/selection/test_layouts_without_amx.py"
+    ),
     "backends.onednn.selection.rules.lines_and_volumes": (
         "backends/onednn/selection/test_families_without_amx.py"
     ),

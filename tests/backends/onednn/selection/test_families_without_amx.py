@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import onednn_py
-from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules import Rule
 from onednn_py.backends.onednn.selection.rules.few_channels import FEW_CHANNELS
 from onednn_py.backends.onednn.selection.rules.lines_and_volumes import LINES_AND_VOLUMES
 from onednn_py.backends.onednn.selection.rules.patches import PATCHES
 from onednn_py.backends.onednn.selection.rules.strided_1x1 import STRIDED_1X1
-from onednn_py.testing import assert_matches, cases
-from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 from tests.support.requirements import needs_onednn
+from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact
 
-AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
 TABLES = (STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
 OWN = {id(rule) for table in TABLES for rule in table}
 
@@ -130,16 +126,8 @@ OTHERS = [
 ]
 
 
-def case_of(text: str) -> Case:
-    descriptor, direction, dtype, data_format = text.split()
-    parsed = parse_descriptor(descriptor, transposed=False)
-    return Case(parsed, direction, dtype, data_format)
-
-
 def applied(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
-    problem = case_of(text).problem()
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)
-    return [rule for rule in rules_of(shape) if id(rule) in OWN]
+    return [rule for rule in applying(text, cpu_isa) if id(rule) in OWN]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -163,11 +151,4 @@ def test_other_problems_are_left_to_other_rules(text: str) -> None:
 @needs_onednn
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_results_are_exact(name: str) -> None:
-    text, direction, dtype, data_format = PROBLEMS[name][0].split()
-    operation = {
-        "FWD": onednn_py.convolution,
-        "BWD_D": onednn_py.convolution_backward_data,
-        "BWD_W": onednn_py.convolution_backward_weights,
-    }[direction[:3] if direction.startswith("FWD") else direction[:5]]
-    for case in cases(text, directions=[direction], dtypes=dtype, formats=data_format):
-        assert_matches(operation, case, against="float64")
+    assert_exact(PROBLEMS[name][0])

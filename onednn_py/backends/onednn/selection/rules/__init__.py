@@ -20,10 +20,12 @@ from collections.abc import Iterator
 
 from .data import DATA
 from .few_channels import FEW_CHANNELS
+from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
 from .forward import FORWARD
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
+from .last_without_amx import LAST_WITHOUT_AMX
 from .lines_and_volumes import LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
 from .patches import PATCHES
@@ -79,8 +81,9 @@ def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
         return ()
     transposed = BF16_TRANSPOSED if shape.bf16 else F32_TRANSPOSED
     others = BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
+    layouts = LAST_WITHOUT_AMX if shape.channels_last else FIRST_WITHOUT_AMX
     families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-    return (transposed if shape.transposed else (), *families, others)
+    return (layouts, transposed if shape.transposed else (), *families, others)
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
@@ -94,6 +97,7 @@ def rules_of(shape: Shape) -> Iterator[Rule]:
         () if shape.dense else GROUPED,
         (*DATA, *STRIDED_DATA) if shape.data else WEIGHTS if shape.weights else FORWARD,
         () if shape.dense else GROUPED_REST,
+        LINES_WITHOUT_AMX if shape.has_avx512_alone else (),
         GENERAL,
     )
     return (rule for table in tables for rule in table if rule.applies(shape))

@@ -1,0 +1,50 @@
+"""Problems in a line of text, for tests of rules: which rules apply to them, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onednn_py
+from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.testing import assert_matches, cases
+from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.descriptor import parse_descriptor
+
+__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact"]
+
+AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
+
+TRANSPOSED = "deconv:"
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "FWD": (onednn_py.convolution, onednn_py.conv_transpose),
+    "BWD_D": (onednn_py.convolution_backward_data, onednn_py.conv_transpose_backward_data),
+    "BWD_W": (onednn_py.convolution_backward_weights, onednn_py.conv_transpose_backward_weights),
+}
+
+
+def applying(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
+    """Return the rules that apply to a problem on two threads, best first.
+
+    Parameters
+    ----------
+    text : str
+        benchdnn's descriptor, with ``deconv:`` in front of a transposed one; direction; data type;
+        data format.
+    cpu_isa : str, optional
+    """
+    descriptor, direction, dtype, data_format = text.split()
+    transposed = descriptor.startswith(TRANSPOSED)
+    parsed = parse_descriptor(descriptor.removeprefix(TRANSPOSED), transposed=transposed)
+    problem = Case(parsed, direction, dtype, data_format).problem()
+    return list(rules_of(Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)))
+
+
+def assert_exact(text: str) -> None:
+    """Compare the result of a problem, on small integers, with that of float64."""
+    descriptor, direction, dtype, data_format = text.split()
+    kind = direction[:3] if direction.startswith("FWD") else direction[:5]
+    function = FUNCTIONS[kind][descriptor.startswith(TRANSPOSED)]
+    for case in cases(descriptor, directions=[direction], dtypes=dtype, formats=data_format):
+        assert_matches(function, case, against="float64")
