@@ -4,7 +4,7 @@ Strided forward passes are faster in blocks of 16 channels than channels last. G
 channels, and dilated lines, avoid gemm, which gathers patches: where no other kernel takes blocks
 of channels, one reads channels last.
 
-Fitted on 3,000 recorded problems and 3,700 pairs of choices that differ, drawn by
+Fitted on 3,000 recorded problems and 3,900 pairs of choices that differ, drawn by
 `benchmarks/survey.py`, on two cores of an AMD EPYC of family 26. Figures are times by the rule over
 those of the rules behind it, in geometric mean and at worst, of problems that were drawn afterwards
 and whose choice the rule changes.

@@ -4,7 +4,7 @@ oneDNN's first implementations copy activations into blocks of 16 channels. Kern
 caller's own layout need no copy, which counts where a problem is no large one: rules of float32 end
 where large layers of the suites lost by them.
 
-Fitted on 3,000 recorded problems and 3,700 pairs of choices that differ, drawn by
+Fitted on 3,000 recorded problems and 3,900 pairs of choices that differ, drawn by
 `benchmarks/survey.py`, on two cores of an AMD EPYC of family 26. Figures are times by the rule over
 those of the rules behind it, in geometric mean and at worst, of problems that were drawn afterwards
 and whose choice the rule changes.
