@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import onednn_py
@@ -24,11 +24,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def applying(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
-    """Return the rules that apply to a problem on two threads, best first.
+def applying(rules: Iterable[Rule], text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
+    """Return which of some rules apply to a problem on two threads, in the order of asking.
 
     Parameters
     ----------
+    rules : iterable of Rule
     text : str
         benchdnn's descriptor, with ``deconv:`` in front of a transposed one; direction; data type;
         data format.
@@ -38,7 +39,9 @@ def applying(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
     transposed = descriptor.startswith(TRANSPOSED)
     parsed = parse_descriptor(descriptor.removeprefix(TRANSPOSED), transposed=transposed)
     problem = Case(parsed, direction, dtype, data_format).problem()
-    return list(rules_of(Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)))
+    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)
+    wanted = set(map(id, rules))
+    return [rule for rule in rules_of(shape) if id(rule) in wanted]
 
 
 def assert_exact(text: str) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from onednn_py.backends.onednn.selection.rules import Rule
 from onednn_py.backends.onednn.selection.rules.few_channels import FEW_CHANNELS
 from onednn_py.backends.onednn.selection.rules.lines_and_volumes import LINES_AND_VOLUMES
 from onednn_py.backends.onednn.selection.rules.patches import PATCHES
 from onednn_py.backends.onednn.selection.rules.strided_1x1 import STRIDED_1X1
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact
+from tests.support.rules import AMX, applying, assert_exact
 
-TABLES = (STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-OWN = {id(rule) for table in TABLES for rule in table}
+OWN = (*STRIDED_1X1, *PATCHES, *FEW_CHANNELS, *LINES_AND_VOLUMES)
 
 # Each with the activations and the implementation of the rule that is asked first.
 PROBLEMS = {
@@ -126,26 +124,22 @@ OTHERS = [
 ]
 
 
-def applied(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
-    return [rule for rule in applying(text, cpu_isa) if id(rule) in OWN]
-
-
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_families_have_rules(name: str) -> None:
     text, activations, implementation = PROBLEMS[name]
-    rule = applied(text)[0]
+    rule = applying(OWN, text)[0]
     assert rule.activations == activations
     assert rule.family.search(implementation)
-    assert not applied(text, AMX)
+    assert not applying(OWN, text, AMX)
 
 
 def test_every_rule_is_asked_first_for_a_problem() -> None:
-    assert {id(applied(text)[0]) for text, _, _ in PROBLEMS.values()} == OWN
+    assert {id(applying(OWN, text)[0]) for text, _, _ in PROBLEMS.values()} == set(map(id, OWN))
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_problems_are_left_to_other_rules(text: str) -> None:
-    assert not applied(text)
+    assert not applying(OWN, text)
 
 
 @needs_onednn

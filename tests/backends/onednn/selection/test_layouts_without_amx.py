@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from onednn_py.backends.onednn.selection.rules import Rule
 from onednn_py.backends.onednn.selection.rules.first_without_amx import (
     FIRST_WITHOUT_AMX,
     LINES_WITHOUT_AMX,
 )
 from onednn_py.backends.onednn.selection.rules.last_without_amx import LAST_WITHOUT_AMX
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact
+from tests.support.rules import AMX, applying, assert_exact
 
-OWN = {id(one) for one in (*LAST_WITHOUT_AMX, *FIRST_WITHOUT_AMX, *LINES_WITHOUT_AMX)}
+OWN = (*LAST_WITHOUT_AMX, *FIRST_WITHOUT_AMX, *LINES_WITHOUT_AMX)
 
 # Each with the activations and the implementation of every rule of these that applies.
 PROBLEMS = {
@@ -93,26 +92,24 @@ OTHERS = [
 ]
 
 
-def applied(text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
-    return [rule for rule in applying(text, cpu_isa) if id(rule) in OWN]
-
-
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_layouts_have_rules(name: str) -> None:
     text, expected = PROBLEMS[name]
-    for rule, (activations, implementation) in zip(applied(text), expected, strict=True):
+    for rule, (activations, implementation) in zip(applying(OWN, text), expected, strict=True):
         assert rule.activations == activations
         assert rule.family.search(implementation)
-    assert not applied(text, AMX)
+    assert not applying(OWN, text, AMX)
 
 
 def test_every_rule_applies_to_a_problem() -> None:
-    assert {id(rule) for text, _ in PROBLEMS.values() for rule in applied(text)} == OWN
+    assert {id(rule) for text, _ in PROBLEMS.values() for rule in applying(OWN, text)} == set(
+        map(id, OWN)
+    )
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_problems_are_left_to_other_rules(text: str) -> None:
-    assert not applied(text)
+    assert not applying(OWN, text)
 
 
 @needs_onednn

@@ -1,8 +1,8 @@
 """Rules of channels last on CPUs with AVX-512 but not AMX: kernels that read them in place.
 
 oneDNN's first implementations copy activations into blocks of 16 channels. Kernels that read the
-caller's own layout need no copy, which counts where a problem is no large one: rules of float32 end
-where large layers of the suites lost by them.
+caller's own layout need no copy, which gains most where a problem is small. In float32, large
+layers of the suites lost by that, so that those rules have limits.
 
 Fitted on 3,000 recorded problems and 3,900 pairs of choices that differ, drawn by
 `benchmarks/survey.py`, on two cores of an AMD EPYC of family 26. Figures are times by the rule over
@@ -21,16 +21,16 @@ MOST_WEIGHTS = 1.5e9
 MOST_STRIDED_WEIGHTS = 3e8
 MOST_STRIDED_DATA = 2e9
 
-# From so many on, groups of 1x1 kernels gain from brgemm.
+# Floating-point operations from which on brgemm computes 1x1 kernels in groups faster.
 LEAST_GROUPED_1X1 = 5e6
 
 
-def _is_kernel(shape: Shape) -> bool:
-    return not (shape.transposed or shape.is_1x1 or shape.in_patches)
+def _is_convolution(shape: Shape) -> bool:
+    return shape.dense_last and shape.larger_kernel and not shape.transposed
 
 
 def _weights(shape: Shape) -> bool:
-    return shape.weights and shape.dense_last and _is_kernel(shape)
+    return shape.weights and _is_convolution(shape)
 
 
 def _f32_weights(shape: Shape) -> bool:
@@ -39,8 +39,8 @@ def _f32_weights(shape: Shape) -> bool:
 
 
 def _strided_data(shape: Shape) -> bool:
-    is_wide = shape.dense_last and shape.group_channels >= 16
-    return shape.data and shape.strided and is_wide and _is_kernel(shape)
+    is_strided = shape.data and shape.strided and shape.group_channels >= 16
+    return is_strided and _is_convolution(shape)
 
 
 def _gains_from_blocks(shape: Shape) -> bool:

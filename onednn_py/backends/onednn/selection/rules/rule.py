@@ -100,14 +100,14 @@ class Shape:
     A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
     number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
-    are ``in_patches``. What products of matrices compute ``is_product``; ``all_pixels`` are those
-    of the whole minibatch of ``images``. Of a group, ``group_channels`` is the smaller number of
-    channels and ``group_products`` the product of both. ``dst_size`` is that of the caller's dst,
-    whichever role it has, and ``weights_size`` that of all groups. ``flops`` are those of the whole
-    minibatch. A call that has one thread ``is_single``. A ``large_depthwise`` problem whose
-    executions, one an image, are too short for two threads has ``short_steps``. A problem
-    ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx``, or
-    ``has_avx512_alone``, or neither.
+    are ``in_patches``. A ``larger_kernel`` is neither 1x1 nor in patches. What products of matrices
+    compute ``is_product``; ``all_pixels`` are those of the whole minibatch of ``images``. Of a
+    group, ``group_channels`` is the smaller number of channels and ``group_products`` the product
+    of both. ``dst_size`` is that of the caller's dst, whichever role it has, and ``weights_size``
+    that of all groups. ``flops`` are those of the whole minibatch. A call that has one thread
+    ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too short for
+    two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products may be
+    rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or neither.
     """
 
     def __init__(
@@ -136,6 +136,7 @@ class Shape:
         self.in_patches = (
             self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
         )
+        self.larger_kernel = not (self.is_1x1 or self.in_patches)
         self.pixels = prod(inner.dst.shape[2:])
         self.images = inner.dst.shape[0]
         self.all_pixels = self.images * self.pixels
