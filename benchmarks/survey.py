@@ -6,7 +6,9 @@ operations, each determined by its seed. Rules are fitted on some seeds and judg
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
-  report   writes tables of what was recorded or judged, by family, and a plot
+  pairs    compares the choice of each rule with the choice without the rule, alternately, on
+           problems that are drawn until so many have two choices
+  report   writes tables of what was recorded or judged, by family, and a plot, or of pairs by rule
 
 Each problem adds a line to the file; problems that it has already are not measured again, so that
 a long survey can be made in slices (--seconds), and interrupted.
@@ -26,6 +28,7 @@ import checkout  # noqa: F401
 from survey_broad import KINDS, draw_broadly
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
+from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
 from survey_report import report_lines, save_figure
 
 from onednn_py.errors import OneDNNPyError
@@ -42,6 +45,8 @@ EPILOG = """examples:
   python benchmarks/survey.py record --seeds 0:300 --out recorded.jsonl
   python benchmarks/survey.py judge --seeds 1000:1500 --out judged.jsonl --seconds 110
   python benchmarks/survey.py judge --broad --seeds 0:500 --out broad.jsonl
+  python benchmarks/survey.py pairs --seeds 0:90000 --table PATCHES --out pairs.jsonl
+  python benchmarks/survey.py pairs --seeds 0:90000 --rules my_rules.py --out mine.jsonl
   python benchmarks/survey.py report judged.jsonl --plot judged.svg
 """
 
@@ -52,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "report":
         every = [row for path in parsed.files for row in read_rows(path)]
         rows = [row for row in every if "failure" not in row]
+        pairs = [row for row in rows if is_pair(row)]
+        if pairs:
+            print(*pair_lines(pairs), sep="\n")
+            return 0
         if not rows:
             print("there are no times to report", file=sys.stderr)
             return 1
@@ -59,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.plot is not None:
             save_figure(parsed.plot, rows)
         return 0
-    return _survey(parsed)
+    return _pairs(parsed) if parsed.command == "pairs" else _survey(parsed)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in MEASURES:
+    for name in (*MEASURES, "pairs"):
         command = commands.add_parser(name, help=f"see above: {name}")
         command.add_argument(
             "--seeds",
@@ -89,19 +98,45 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--direction", metavar="DIR,...", help="likewise: FWD_D, BWD_WB, ...")
         command.add_argument(
+            "--seconds", type=float, metavar="S", help="begin no further problem after so long"
+        )
+        if name == "pairs":
+            _add_rules(command)
+            continue
+        command.add_argument(
             "--budget",
             type=float,
             default=BUDGETS[name],
             metavar="S",
             help="seconds to try ways to compute a problem (default: %(default)s)",
         )
-        command.add_argument(
-            "--seconds", type=float, metavar="S", help="begin no further problem after so long"
-        )
     report = commands.add_parser("report", help="see above: report")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
     report.add_argument("--plot", type=Path, metavar="FILE", help="a .png or .svg file")
     return parser
+
+
+def _add_rules(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a table of the package's rules, such as PATCHES (default: all tables)",
+    )
+    command.add_argument(
+        "--rules",
+        type=Path,
+        metavar="FILE.py",
+        help="in place of the package's: a file whose RULES are asked before those",
+    )
+    command.add_argument(
+        "--problems",
+        type=int,
+        default=12,
+        metavar="N",
+        help="for each rule (default: %(default)s)",
+    )
 
 
 def parse_seeds(text: str) -> range:
@@ -142,9 +177,7 @@ def _survey(parsed: argparse.Namespace) -> int:
         for seed in parsed.seeds
         if seed not in known and _is_wanted(drawn := make(seed), parsed)
     ]
-    busy = busy_cores()
-    if busy is not None and busy > MOST_BUSY_CORES:
-        print(f"other processes keep {busy:.1f} cores busy: times will be wrong", file=sys.stderr)
+    _warn_of_busy_cores()
     failed = done = 0
     with parsed.out.open("a", encoding="utf-8") as file:
         for drawn in todo:
@@ -163,6 +196,44 @@ def _survey(parsed: argparse.Namespace) -> int:
     left, seconds = len(todo) - done, time.monotonic() - begin
     print(f"{done} problems in {seconds:.0f} s, {failed} failed, {left} left", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _pairs(parsed: argparse.Namespace) -> int:
+    begin = time.monotonic()
+    drop_unfinished_line(parsed.out)
+    try:
+        names = read_rules(parsed.rules) if parsed.rules else named_rules(parsed.table)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    make = draw_broadly if parsed.broad else draw
+    known = read_rows(parsed.out)
+    pairs = Pairs(names, parsed.problems, is_new=parsed.rules is not None)
+    pairs.counts.update(row["rule"] for row in known)
+    seeds_known = {row["seed"] for row in known}
+    _warn_of_busy_cores()
+    number = 0
+    with parsed.out.open("a", encoding="utf-8") as file:
+        for seed in parsed.seeds:
+            is_late = parsed.seconds is not None and time.monotonic() - begin > parsed.seconds
+            if is_late or pairs.is_complete:
+                break
+            number += 1
+            if seed in seeds_known or not _is_wanted(drawn := make(seed), parsed):
+                continue
+            for row in pairs.rows(drawn):
+                file.write(f"{json.dumps(row)}\n")
+                file.flush()
+    found, seconds = sum(pairs.counts.values()), time.monotonic() - begin
+    print(f"{number} seeds in {seconds:.0f} s, {found} problems with two choices", file=sys.stderr)
+    print(*pair_lines(read_rows(parsed.out)), sep="\n")
+    return 0
+
+
+def _warn_of_busy_cores() -> None:
+    busy = busy_cores()
+    if busy is not None and busy > MOST_BUSY_CORES:
+        print(f"other processes keep {busy:.1f} cores busy: times will be wrong", file=sys.stderr)
 
 
 def _is_wanted(drawn: Drawn, parsed: argparse.Namespace) -> bool:

@@ -30,7 +30,7 @@ from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem
 
-__all__ = ["choices_of", "in_words", "judged", "recorded"]
+__all__ = ["by_turns", "choices_of", "in_words", "judged", "recorded"]
 
 Array = npt.NDArray[Any]
 Row = dict[str, Any]
@@ -272,25 +272,30 @@ def judged(drawn: Drawn, budget: float) -> list[Row]:
     choices = {name: choices_of(plan) for name, plan in plans.items()}
     if choices["heuristic"] == choices["measured"]:
         plans["measured"] = plans["heuristic"]
-    tensors = _fresh_tensors(sub_problems)
-    ways = {name: _Way(plan, tensors) for name, plan in plans.items()}
-    if plans["measured"] is plans["heuristic"]:
-        ways["measured"] = ways["heuristic"]
-        _turn(ways["heuristic"], TURN_SECONDS)
-    else:
-        for turn in range(TURNS):
-            for way in list(ways.values())[:: -1 if turn % 2 else 1]:
-                _turn(way, TURN_SECONDS)
+    microseconds = by_turns(sub_problems, plans)
     onednn_py.wisdom.forget()
     return [
         {
             **drawn.to_json(),
             **_facts(),
             **choices,
-            "heuristic_microseconds": ways["heuristic"].microseconds,
-            "microseconds": ways["measured"].microseconds,
+            "heuristic_microseconds": microseconds["heuristic"],
+            "microseconds": microseconds["measured"],
         }
     ]
+
+
+def by_turns(sub_problems: Sequence[SubProblem], plans: Mapping[str, Plan]) -> dict[str, float]:
+    """Return the median microseconds of plans that take turns on fresh tensors, by name.
+
+    One plan under several names is run once.
+    """
+    tensors = _fresh_tensors(sub_problems)
+    ways = {id(plan): _Way(plan, tensors) for plan in plans.values()}
+    for turn in range(TURNS if len(ways) > 1 else 1):
+        for way in list(ways.values())[:: -1 if turn % 2 else 1]:
+            _turn(way, TURN_SECONDS)
+    return {name: ways[id(plan)].microseconds for name, plan in plans.items()}
 
 
 def _start() -> None:

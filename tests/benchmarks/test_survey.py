@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,47 +18,17 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.errors import OneDNNError
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.suites import SUITES, suite_files
-from tests.support.paths import ROOT
 from tests.support.requirements import needs_onednn
+from tests.support.survey import BENCHMARKS, lines, needs_benchmarks, row, survey
 
-BENCHMARKS = ROOT / "benchmarks"
-MODULES = ("checkout", "survey", "survey_broad", "survey_draw", "survey_measure", "survey_report")
+__all__ = ["survey"]
 
-pytestmark = pytest.mark.skipif(
-    not BENCHMARKS.is_dir(), reason="an installed package has no benchmarks/"
-)
-
-
-@pytest.fixture
-def survey(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Import benchmarks/survey.py as it runs: with its folder on the path, on an idle machine."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import survey
-
-    monkeypatch.setattr(survey, "busy_cores", lambda: 0.0)
-    yield survey
-    for name in MODULES:
-        sys.modules.pop(name, None)
+pytestmark = needs_benchmarks
 
 
 @pytest.fixture
 def measure(survey: Any) -> Any:
     return sys.modules["survey_measure"]
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def row(seed: int, heuristic: float, **more: Any) -> dict[str, Any]:
-    """Return a line of a file; the measured choice takes 100 microseconds."""
-    return {
-        **{"seed": seed, "family": "thin", "direction": "BWD_D", "dtype": "f32", "format": "NCX"},
-        **{"operation": "conv", "descriptor": f"mb{seed}ic4ih6oc8kh3ph1"},
-        **{"heuristic": [Choice("f32", "as_convolution").as_dict()], "microseconds": 100.0},
-        **{"measured": [{"implementation": "numpy"}], "heuristic_microseconds": heuristic},
-        **more,
-    }
 
 
 def test_scripts_measure_the_package_beside_them(tmp_path: Path) -> None:

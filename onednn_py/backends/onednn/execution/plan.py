@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,6 +15,7 @@ from onednn_py.backends.onednn.selection.candidate import Candidate, share_tenso
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.select import select
 from onednn_py.backends.onednn.selection.workspace import exceeds_limit
 from onednn_py.errors import OneDNNError
@@ -321,7 +322,12 @@ class OneDNNPlan(Plan):
 
 
 def decide(
-    engine: Engine, problem: Problem, choice: Choice | None = None, *, patches: bool = True
+    engine: Engine,
+    problem: Problem,
+    choice: Choice | None = None,
+    *,
+    patches: bool = True,
+    rules: Callable[[Shape], Iterable[Rule]] = rules_of,
 ) -> Candidate:
     """Return the candidate of ``choice`` if it is given and exists, otherwise that of the rules.
 
@@ -332,6 +338,8 @@ def decide(
     choice : Choice, optional
     patches : bool, optional
         Whether the rules may choose a product with patches.
+    rules : callable, optional
+        The rules for a shape, best first; a survey compares other rules with the library's.
 
     Raises
     ------
@@ -340,7 +348,7 @@ def decide(
     """
     first = () if choice is None else (Preference(choice),)
     threads = 0 if engine.openmp is None else engine.openmp.number()
-    ruled = preferences(problem, threads, engine.library.cpu_isa)
+    ruled = preferences(problem, threads, engine.library.cpu_isa, rules)
     wanted = (one for one in ruled if patches or one.choice.formulation != "im2col")
     return select(engine, problem, chain(first, wanted))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
 from onednn_py.problem.problem import Problem
@@ -10,7 +10,7 @@ from onednn_py.problem.problem import Problem
 from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
-from .rules import GEMM, JIT, JIT_1X1, Shape, rules_of
+from .rules import GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
 from .thresholds import is_small, minibatch_chunks
 
 __all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
@@ -41,7 +41,12 @@ LEAST_FLOPS_AN_ELEMENT = 64
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
 
 
-def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iterator[Preference]:
+def preferences(
+    problem: Problem,
+    available: int = 0,
+    cpu_isa: str = "",
+    rules: Callable[[Shape], Iterable[Rule]] = rules_of,
+) -> Iterator[Preference]:
     """Yield what to try first, best first.
 
     Parameters
@@ -51,6 +56,8 @@ def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iter
         The number of threads that the call has; 0 for several.
     cpu_isa : str, optional
         oneDNN's name of the CPU's instruction sets.
+    rules : callable, optional
+        The rules for a shape, best first.
     """
     threads = 1 if is_small(problem) else 0
     for dtype in _preferred_dtypes(problem, cpu_isa):
@@ -60,7 +67,7 @@ def preferences(problem: Problem, available: int = 0, cpu_isa: str = "") -> Iter
         # last, 1.2 times for a forward 1x1. In the smaller types all take much.
         splits = problem.dtype != "f32"
         shape = Shape(problem, dtype, available=available, cpu_isa=cpu_isa)
-        for rule in rules_of(shape):
+        for rule in rules(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
             choice = Choice(

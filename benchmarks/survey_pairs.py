@@ -1,0 +1,188 @@
+"""What each rule is worth: the time of its choice over that of the choice without the rule."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from survey_draw import Drawn
+from survey_measure import by_turns, in_words
+
+from onednn_py.backends import ONEDNN
+from onednn_py.backends.onednn.binding.engine import Engine
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.selection import rules as library
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.problem.call_spec import SubProblem
+from onednn_py.problem.problem import Problem
+from onednn_py.tools.text import aligned
+
+__all__ = ["Pairs", "is_pair", "named_rules", "pair_lines", "read_rules"]
+
+Row = dict[str, Any]
+
+# A ratio from which a rule counts as lost on a problem.
+LOST = 1.1
+WORST_SHOWN = 10
+
+
+def named_rules(tables: Sequence[str] = ()) -> dict[str, Rule]:
+    """Return the library's rules by table and position, such as ``"DATA[3]"``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table.
+    """
+    known = {
+        name: table
+        for name, table in vars(library).items()
+        if isinstance(table, tuple) and table and all(isinstance(one, Rule) for one in table)
+    }
+    unknown = [name for name in tables if name not in known]
+    if unknown:
+        tables_known = ", ".join(sorted(known))
+        raise ValueError(f"no table {', '.join(unknown)}; the tables are {tables_known}")
+    return {
+        f"{name}[{position}]": rule
+        for name in tables or known
+        for position, rule in enumerate(known[name])
+    }
+
+
+def read_rules(path: Path) -> dict[str, Rule]:
+    """Return the rules of a Python file's ``RULES``, which are asked before the library's.
+
+    Raises
+    ------
+    ValueError
+        If there is no such Python file, or it has no ``RULES``.
+    """
+    spec = importlib.util.spec_from_file_location("rules_to_try", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"there is no Python file {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, "RULES", ())
+    if not found:
+        raise ValueError(f"{path} has no RULES, a tuple of rules")
+    return {f"RULES[{position}]": rule for position, rule in enumerate(found)}
+
+
+@dataclass
+class Pairs:
+    """Times rules on drawn problems, each on as many as are wanted.
+
+    Attributes
+    ----------
+    names : dict of str to Rule
+        The rules, by name.
+    most : int
+        How many problems to time for each rule.
+    is_new : bool
+        Whether the rules are none of the library's: they are asked before those.
+    counts : Counter
+        Problems timed for each rule.
+    """
+
+    names: dict[str, Rule]
+    most: int
+    is_new: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_complete(self) -> bool:
+        return all(self.counts[name] >= self.most for name in self.names)
+
+    def rows(self, drawn: Drawn) -> list[Row]:
+        """Return a row for each of a drawn problem's parts whose choice a rule decides."""
+        ONEDNN.prepare()
+        found = [self._row(drawn, case.direction, in_plane(case.problem())) for case in drawn.cases]
+        return [row for row in found if row is not None]
+
+    def _row(self, drawn: Drawn, direction: str, problem: Problem) -> Row | None:
+        engine = current_engine()
+        deciding = self._deciding(engine, problem)
+        if deciding is None:
+            return None
+        name, candidate, other = deciding
+        plans = {"with": OneDNNPlan(engine, candidate), "without": OneDNNPlan(engine, other)}
+        microseconds = by_turns((SubProblem(problem),), plans)
+        self.counts[name] += 1
+        return {
+            **drawn.to_json(),
+            "direction": direction,
+            "rule": name,
+            "with": candidate.choice.as_dict(),
+            "without": other.choice.as_dict(),
+            "with_microseconds": microseconds["with"],
+            "without_microseconds": microseconds["without"],
+        }
+
+    def _deciding(
+        self, engine: Engine, problem: Problem
+    ) -> tuple[str, Candidate, Candidate] | None:
+        """Return the rule that decides, its candidate, and the candidate without the rule."""
+        asked: list[Rule] = []
+        own = tuple(self.names.values()) if self.is_new else ()
+
+        def ruled(shape: Shape) -> Iterator[Rule]:
+            for rule in own:
+                if rule.applies(shape):
+                    asked.append(rule)
+                    yield rule
+            for rule in rules_of(shape):
+                asked.append(rule)
+                yield rule
+
+        # Rules are asked one by one until a rule's choice exists: the last that was asked decides.
+        candidate = decide(engine, problem, rules=ruled)
+        if not asked:
+            return None
+        last = asked[-1]
+        name = next((name for name, rule in self.names.items() if rule is last), None)
+        if name is None or self.counts[name] >= self.most:
+            return None
+        without = decide(engine, problem, rules=lambda s: (r for r in ruled(s) if r is not last))
+        return None if without.choice == candidate.choice else (name, candidate, without)
+
+
+def is_pair(row: Row) -> bool:
+    return "with_microseconds" in row
+
+
+def pair_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table by rule, and the problems that lose most: time with the rule / without."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["rule"], []).append(row)
+    table = [("rule", "problems", "mean", "best", "worst", f"over {LOST}")]
+    for name, members in groups.items():
+        ratios = [_ratio(row) for row in members]
+        lost = sum(one > LOST for one in ratios)
+        numbers = (geometric_mean(ratios), min(ratios), max(ratios))
+        table.append((name, str(len(ratios)), *(f"{one:.2f}" for one in numbers), str(lost)))
+    yield from aligned(table, "<>>>>>")
+    yield ""
+    yield f"the worst, with / without in microseconds (of {len(rows)}):"
+    for row in sorted(rows, key=_ratio, reverse=True)[:WORST_SHOWN]:
+        yield (
+            f"{_ratio(row):6.2f}  {row['with_microseconds']:.0f} /"
+            f" {row['without_microseconds']:.0f}  {row['rule']}, seed {row['seed']}:"
+            f" {row['operation']} {row['descriptor']} {row['direction']} {row['dtype']}"
+            f" {row['format']}"
+        )
+        yield f"        with:    {in_words([row['with']])}"
+        yield f"        without: {in_words([row['without']])}"
+
+
+def _ratio(row: Row) -> float:
+    return float(row["with_microseconds"] / row["without_microseconds"])
