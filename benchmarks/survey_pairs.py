@@ -34,27 +34,36 @@ LOST = 1.1
 WORST_SHOWN = 10
 
 
-def named_rules(tables: Sequence[str] = ()) -> dict[str, Rule]:
+def named_rules(wanted: Sequence[str] = ()) -> dict[str, Rule]:
     """Return the library's rules by table and position, such as ``"DATA[3]"``.
+
+    Parameters
+    ----------
+    wanted : sequence of str, optional
+        Tables or single rules; all tables if there are none.
 
     Raises
     ------
     ValueError
-        If there is no such table.
+        If there is no such table or rule.
     """
-    known = {
+    tables = {
         name: table
         for name, table in vars(library).items()
         if isinstance(table, tuple) and table and all(isinstance(one, Rule) for one in table)
     }
-    unknown = [name for name in tables if name not in known]
+    members = {
+        name: [f"{name}[{position}]" for position in range(len(table))]
+        for name, table in tables.items()
+    }
+    every = {rule: [rule] for rules in members.values() for rule in rules}
+    unknown = [name for name in wanted if name not in members and name not in every]
     if unknown:
-        tables_known = ", ".join(sorted(known))
-        raise ValueError(f"no table {', '.join(unknown)}; the tables are {tables_known}")
+        known = ", ".join(sorted(members))
+        raise ValueError(f"no table or rule {', '.join(unknown)}; the tables are {known}")
+    names = [one for name in wanted or members for one in (members | every)[name]]
     return {
-        f"{name}[{position}]": rule
-        for name in tables or known
-        for position, rule in enumerate(known[name])
+        name: tables[name.partition("[")[0]][int(name[:-1].partition("[")[2])] for name in names
     }
 
 
@@ -136,7 +145,7 @@ class Pairs:
 
         def ruled(shape: Shape) -> Iterator[Rule]:
             for rule in own:
-                if rule.applies(shape):
+                if rule.holds(shape):
                     asked.append(rule)
                     yield rule
             for rule in rules_of(shape):

@@ -80,7 +80,7 @@ RULES = (
     ) -> None:
         options = ["pairs", "--seeds=0:1", f"--out={tmp_path / 'out.jsonl'}"]
         assert survey.main([*options, "--table=DATUM"]) == 2
-        assert "no table DATUM; the tables are " in capsys.readouterr().err
+        assert "no table or rule DATUM; the tables are " in capsys.readouterr().err
         empty = tmp_path / "empty.py"
         empty.write_text("")
         assert survey.main([*options, f"--rules={empty}"]) == 2

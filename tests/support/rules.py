@@ -11,7 +11,7 @@ from onednn_py.testing import assert_matches, cases
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
-__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact"]
+__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact", "shape_of"]
 
 AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
 
@@ -24,7 +24,18 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def applying(rules: Iterable[Rule], text: str, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
+def shape_of(text: str, cpu_isa: str, *, halves_avx512: bool) -> Shape:
+    """Return the shape of a problem on two threads; the parameters are those of `applying`."""
+    descriptor, direction, dtype, data_format = text.split()
+    transposed = descriptor.startswith(TRANSPOSED)
+    parsed = parse_descriptor(descriptor.removeprefix(TRANSPOSED), transposed=transposed)
+    problem = Case(parsed, direction, dtype, data_format).problem()
+    return Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=halves_avx512)
+
+
+def applying(
+    rules: Iterable[Rule], text: str, cpu_isa: str = WITHOUT_AMX, *, halves_avx512: bool = True
+) -> list[Rule]:
     """Return which of some rules apply to a problem on two threads, in the order of asking.
 
     Parameters
@@ -34,12 +45,10 @@ def applying(rules: Iterable[Rule], text: str, cpu_isa: str = WITHOUT_AMX) -> li
         benchdnn's descriptor, with ``deconv:`` in front of a transposed one; direction; data type;
         data format.
     cpu_isa : str, optional
+    halves_avx512 : bool, optional
+        As the CPU does on which most rules without AMX were fitted.
     """
-    descriptor, direction, dtype, data_format = text.split()
-    transposed = descriptor.startswith(TRANSPOSED)
-    parsed = parse_descriptor(descriptor.removeprefix(TRANSPOSED), transposed=transposed)
-    problem = Case(parsed, direction, dtype, data_format).problem()
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)
+    shape = shape_of(text, cpu_isa, halves_avx512=halves_avx512)
     wanted = set(map(id, rules))
     return [rule for rule in rules_of(shape) if id(rule) in wanted]
 

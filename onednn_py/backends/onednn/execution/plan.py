@@ -20,6 +20,7 @@ from onednn_py.backends.onednn.selection.select import select
 from onednn_py.backends.onednn.selection.workspace import exceeds_limit
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
+from onednn_py.system.cpu import halves_avx512
 from onednn_py.system.memory_pool import pool
 
 from .casts import Casts, CastTensor
@@ -348,7 +349,9 @@ def decide(
     """
     first = () if choice is None else (Preference(choice),)
     threads = 0 if engine.openmp is None else engine.openmp.number()
-    ruled = preferences(problem, threads, engine.library.cpu_isa, rules)
+    ruled = preferences(
+        problem, threads, engine.library.cpu_isa, halves_avx512=halves_avx512(), rules=rules
+    )
     wanted = (one for one in ruled if patches or one.choice.formulation != "im2col")
     return select(engine, problem, chain(first, wanted))
 

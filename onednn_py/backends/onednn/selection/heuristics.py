@@ -45,6 +45,8 @@ def preferences(
     problem: Problem,
     available: int = 0,
     cpu_isa: str = "",
+    *,
+    halves_avx512: bool = False,
     rules: Callable[[Shape], Iterable[Rule]] = rules_of,
 ) -> Iterator[Preference]:
     """Yield what to try first, best first.
@@ -56,6 +58,8 @@ def preferences(
         The number of threads that the call has; 0 for several.
     cpu_isa : str, optional
         oneDNN's name of the CPU's instruction sets.
+    halves_avx512 : bool, optional
+        Whether the CPU computes with half an AVX-512 register at a time.
     rules : callable, optional
         The rules for a shape, best first.
     """
@@ -66,7 +70,9 @@ def preferences(
         # over the limit take, in chunks, 1.8 times as long for 3-D backward data with channels
         # last, 1.2 times for a forward 1x1. In the smaller types all take much.
         splits = problem.dtype != "f32"
-        shape = Shape(problem, dtype, available=available, cpu_isa=cpu_isa)
+        shape = Shape(
+            problem, dtype, available=available, cpu_isa=cpu_isa, halves_avx512=halves_avx512
+        )
         for rule in rules(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)

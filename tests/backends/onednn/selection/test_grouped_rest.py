@@ -38,7 +38,7 @@ def problem_of(
 
 def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
     own = set(map(id, GROUPED_REST))
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)
+    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=True)
     return [rule for rule in rules_of(shape) if id(rule) in own]
 
 

@@ -28,7 +28,9 @@ def problem_of(text: str, direction: str, dtype: str, data_format: str) -> Probl
 
 
 def first_rule(problem: Problem, cpu_isa: str) -> Rule:
-    return next(rules_of(Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)))
+    return next(
+        rules_of(Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=True))
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_deep_layers_without_amx(
     text: str, direction: str, dtype: str, data_format: str, name: str | None
 ) -> None:
     problem = problem_of(text, direction, dtype, data_format)
-    ruled = preferences(problem, 2, "avx512_core_bf16")
+    ruled = preferences(problem, 2, "avx512_core_bf16", halves_avx512=True)
     # Rules whose implementations only AMX has are passed over.
     found = next(one for one in ruled if "amx" not in one.family.pattern)
     assert (found.choice.formulation == "im2col") == (name is not None)
@@ -92,7 +94,9 @@ def test_products_with_patches_are_for_strict_float32(
     """Where products may be rounded to bfloat16, a convolution on AMX rounds them."""
     strict = problem_of("mb2ic512ih4oc1024kh3ph1", direction, "f32", data_format)
     for problem, expected in ((strict, True), (replace(strict, fpmath_mode="bf16"), False)):
-        choices = [one.choice.formulation for one in preferences(problem, 2, cpu_isa)]
+        choices = [
+            one.choice.formulation for one in preferences(problem, 2, cpu_isa, halves_avx512=True)
+        ]
         assert ("im2col" in choices) == expected
 
 
@@ -203,4 +207,7 @@ def test_bfloat16_without_its_instructions(text: str, cpu_isa: str, dtype: str) 
     """Where a problem is mostly arithmetic, conversions to float32 take less than emulation."""
     for direction in ("FWD_D", "BWD_D", "BWD_W"):
         problem = problem_of(text, direction, "bf16", "NXC")
-        assert next(iter(preferences(problem, 2, cpu_isa))).choice.compute_dtype == dtype
+        assert (
+            next(iter(preferences(problem, 2, cpu_isa, halves_avx512=True))).choice.compute_dtype
+            == dtype
+        )

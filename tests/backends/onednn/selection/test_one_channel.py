@@ -23,7 +23,7 @@ def problem_of(text: str, dtype: str, data_format: str, direction: str = "BWD_W"
 
 def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
     own = set(map(id, ONE_CHANNEL))
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa)
+    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=True)
     return [rule for rule in rules_of(shape) if id(rule) in own]
 
 
@@ -44,7 +44,7 @@ def test_blocks_of_outputs_come_first(
 ) -> None:
     problem = problem_of(text, dtype, data_format)
     (rule,) = applied(problem)
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=WITHOUT_AMX)
+    shape = Shape(problem, problem.dtype, available=2, cpu_isa=WITHOUT_AMX, halves_avx512=True)
     assert next(rules_of(shape)) is rule
     assert rule.activations == expected[0]
     assert rule.family.search(expected[1])

@@ -39,7 +39,7 @@ AMX = "avx512_core_amx"
 
 
 def first_rule(problem: Problem, available: int = 2, cpu_isa: str = AMX) -> Rule:
-    shape = Shape(problem, problem.dtype, available=available, cpu_isa=cpu_isa)
+    shape = Shape(problem, problem.dtype, available=available, cpu_isa=cpu_isa, halves_avx512=True)
     return next(rules_of(shape))
 
 

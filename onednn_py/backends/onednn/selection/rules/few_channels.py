@@ -11,7 +11,7 @@ the rule changes.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_AVX2, GEMM, JIT_AVX2, JIT_BF16, Rule, Shape
+from .rule import BRGEMM_AVX2, GEMM, JIT_AVX2, JIT_BF16, Rule, Shape, never
 
 __all__ = ["FEW_CHANNELS"]
 
@@ -84,7 +84,9 @@ HEADS = (
         "nxc",
         BRGEMM_AVX2,
         "0.71, 1.06 of 15; 20 -> 3, 42 x 42, 3x3, minibatch 16: 0.43; 16 -> 3, 8 x 8, 3x3,"
-        " minibatch 8: 1.06; of one pixel, 1024 -> 1, 4 x 4, 4x4: 1.15",
+        " minibatch 8: 1.06; of one pixel, 1024 -> 1, 4 x 4, 4x4: 1.15; full width 0.85 of 17,"
+        " others 1.08 of 87",
+        on_full_width=lambda s: s.volume,
     ),
     Rule(
         lambda s: (
@@ -117,8 +119,9 @@ HEADS = (
         "any",
         JIT_AVX2,
         "0.78, 0.96 of 4; 160 -> 6, 1218, 3, minibatch 8: 0.54; of fewer inputs, 16 -> 10, 31 x"
-        " 31, 7x7: 2.3",
+        " 31, 7x7: 2.3; full width 1.33 of 67",
         formulation="flipped",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -132,7 +135,8 @@ HEADS = (
         ),
         "any",
         JIT_AVX2,
-        "0.60, 0.79 of 5; 16 -> 4, 40 x 40, 5x5, with bias: 0.39",
+        "0.60, 0.79 of 5; 16 -> 4, 40 x 40, 5x5, with bias: 0.39; full width 1.14 of 104",
+        on_full_width=never,
     ),
     # A matrix by a vector.
     Rule(

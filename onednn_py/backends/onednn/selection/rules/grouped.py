@@ -10,6 +10,7 @@ from .rule import (
     JIT,
     JIT_AVX2,
     Rule,
+    never,
 )
 
 __all__ = ["GROUPED"]
@@ -51,8 +52,9 @@ GROUPED = (
         "nxc",
         BRDGMM,
         "depthwise 8, 2100, 5: 1.8; 10, 13495, 15: 2.2; 24, 18638, 7: 1.2, where blocks of 16"
-        " channels are not full",
+        " channels are not full; full width 0.72 of 28, of fewer pixels 1.39 of 39",
         formulation="flipped",
+        on_full_width=lambda s: s.pixels >= 2200,
     ),
     Rule(
         lambda s: (
@@ -83,9 +85,10 @@ GROUPED = (
         ),
         "nxc",
         BRDGMM,
-        "jit_dw takes 1.26 times as long in geometric mean over 30 problems; 16, 70 x 70, 7x7: 1.5;"
-        " 256, 14 x 14, 5x5: 0.93",
+        "jit_dw takes 1.26 times as long in geometric mean over 30 problems; 16, 70 x 70, 7x7:"
+        " 1.5; 256, 14 x 14, 5x5: 0.93; full width 1.08 of 104",
         formulation="flipped",
+        on_full_width=never,
     ),
     Rule(
         lambda s: s.data and s.depthwise and s.channels_last,
@@ -141,8 +144,9 @@ GROUPED = (
         "any",
         DEPTHWISE,
         "in chunks, gemm takes, depthwise 40, 91 x 91, 7x7 dilated by 7, with bias: 12 times as"
-        " long; 20, 91 x 91, 7x7: 7.9; 20, 112 x 112, 3x3: 2.4",
+        " long; 20, 91 x 91, 7x7: 7.9; 20, 112 x 112, 3x3: 2.4; full width 1.41 of 8",
         splits=True,
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -250,7 +254,8 @@ GROUPED = (
         "nxc",
         JIT,
         "within the limit, gemm takes longer; in chunks, 512, 56 x 56, 4x4: 0.8; 320, 112 x 112,"
-        " 5x5: 0.6",
+        " 5x5: 0.6; full width 1.39 of 4",
+        on_full_width=never,
     ),
     # Along a line, where some have only a matrix product.
     Rule(
@@ -341,6 +346,8 @@ GROUPED = (
         ),
         "given",
         JIT_AVX2,
-        "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8",
+        "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8; full"
+        " width 1.35 of 52",
+        on_full_width=never,
     ),
 )

@@ -33,6 +33,7 @@ __all__ = [
     "NOT_STRIDED",
     "Rule",
     "Shape",
+    "never",
 ]
 
 # Families of implementations by their names, of any instruction set.
@@ -59,6 +60,14 @@ AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
 
 
+def always(shape: Shape) -> bool:
+    return True
+
+
+def never(shape: Shape) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A choice to prefer for the problems that it applies to.
@@ -81,6 +90,9 @@ class Rule:
         Whether an implementation over the workspace limit is taken in chunks, in float32 too.
     threads : int or None
         As in `Choice`; None for as many as a problem of its size gets.
+    on_full_width : callable
+        What must apply, too, on CPUs without AMX whose AVX-512 units have full width: rules that
+        were fitted on other CPUs may lose there.
     """
 
     applies: Callable[[Shape], bool]
@@ -92,6 +104,11 @@ class Rule:
     weights: str = "any"
     splits: bool = False
     threads: int | None = None
+    on_full_width: Callable[[Shape], bool] = always
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether the rule is for a problem, on the CPU that the shape tells."""
+        return self.applies(shape) and (not shape.has_full_width or self.on_full_width(shape))
 
 
 class Shape:
@@ -107,15 +124,23 @@ class Shape:
     that of all groups. ``flops`` are those of the whole minibatch. A call that has one thread
     ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too short for
     two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products may be
-    rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or neither.
+    rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or neither; it ``has_full_width`` if its
+    AVX-512, without AMX, does not take halves of registers in turn.
     """
 
     def __init__(
-        self, problem: Problem, compute_dtype: str, *, available: int = 0, cpu_isa: str = ""
+        self,
+        problem: Problem,
+        compute_dtype: str,
+        *,
+        available: int = 0,
+        cpu_isa: str = "",
+        halves_avx512: bool = False,
     ) -> None:
         self.is_single = available == 1
         self.has_amx = "amx" in cpu_isa
         self.has_avx512_alone = not self.has_amx and "avx512" in cpu_isa
+        self.has_full_width = self.has_avx512_alone and not halves_avx512
         self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA

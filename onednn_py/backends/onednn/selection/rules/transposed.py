@@ -10,6 +10,7 @@ from .rule import (
     JIT,
     JIT_1X1,
     Rule,
+    never,
 )
 
 __all__ = ["TRANSPOSED"]
@@ -143,8 +144,10 @@ TRANSPOSED = (
         lambda s: s.forward and not s.bf16 and s.dense_first and s.strided and s.pixels <= 16,
         "any",
         GEMM,
-        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28",
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28; full width 0.85 of"
+        " 16, of more images 1.64 of 54",
         formulation="as_convolution",
+        on_full_width=lambda s: s.images < 4,
     ),
     Rule(
         lambda s: s.forward and not s.bf16 and s.dense_first and s.in_patches and s.channels >= 64,
@@ -165,7 +168,8 @@ TRANSPOSED = (
         lambda s: s.forward and s.dense_last and s.strided and s.pixels <= 16,
         "any",
         JIT,
-        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.29",
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.29; full width 1.08 of 27",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (

@@ -71,7 +71,8 @@ BF16_TRANSPOSED = (
         "ncx",
         GEMM,
         "0.52, 1.64 of 49; 512 -> 3, 7 x 7, 4x4/2, minibatch 2: 0.18; 512 -> 3, 1000, 5/2,"
-        " minibatch 16: 1.64",
+        " minibatch 16: 1.64; full width 0.45 of 28, of larger dst 1.53 of 28",
+        on_full_width=lambda s: s.dst_size < 40_000,
     ),
     Rule(
         lambda s: s.dense_first and not s.has_bias and _upsamples_to_few(s),
@@ -107,7 +108,8 @@ BF16_TRANSPOSED = (
         "ncx",
         GEMM,
         "0.42, 1.25 of 21; 1024 -> 64, 7 x 7, 5x5/2: 0.10; 192 -> 128, 8 x 8, 7x7/2, minibatch 4:"
-        " 1.25",
+        " 1.25; full width 0.71 of 7, of more channels 1.90 of 25",
+        on_full_width=lambda s: s.channels < 24,
     ),
     Rule(
         lambda s: s.dense_first and _adds_bias_to_strided(s),
@@ -194,8 +196,10 @@ F32_TRANSPOSED = (
         ),
         "nxc",
         JIT,
-        "0.67, 1.07 of 10; 24 -> 4, 28 x 28, 3x3/2, minibatch 4: 0.44",
+        "0.67, 1.07 of 10; 24 -> 4, 28 x 28, 3x3/2, minibatch 4: 0.44; full width 0.83 of 49, of"
+        " more outputs 1.21 of 25",
         formulation="as_convolution",
+        on_full_width=lambda s: s.outputs < 96,
     ),
     Rule(
         lambda s: s.dense_first and not s.whole_blocks and _keeps_pixels(s),

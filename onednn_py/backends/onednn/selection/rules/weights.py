@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rule import ANY_NAME, BRGEMM_WEIGHTS, GEMM, JIT, JIT_1X1, JIT_AVX2, JIT_BF16, Rule
+from .rule import ANY_NAME, BRGEMM_WEIGHTS, GEMM, JIT, JIT_1X1, JIT_AVX2, JIT_BF16, Rule, never
 
 __all__ = ["WEIGHTS"]
 
@@ -62,7 +62,9 @@ WEIGHTS = (
         ),
         "nxc",
         JIT_AVX2,
-        "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2",
+        "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2;"
+        " full width 0.96 of 52, of more pixels 1.19 of 16",
+        on_full_width=lambda s: s.pixels < 37_000,
     ),
     Rule(
         lambda s: s.thin and not s.bf16 and s.inputs in (1, 4) and s.dense_first and not s.is_1x1,
@@ -89,8 +91,10 @@ WEIGHTS = (
         lambda s: s.thin and s.outputs <= 8 and s.dense_last and not s.is_1x1 and not s.strided,
         "given",
         JIT_AVX2,
-        "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4; of more"
-        " outputs, 1 -> 16, 91 x 91, 5x5: 0.6; 2 -> 12, 80 x 80, 3x3: 0.64",
+        "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4; of"
+        " more outputs, 1 -> 16, 91 x 91, 5x5: 0.6; 2 -> 12, 80 x 80, 3x3: 0.64; full width 0.96"
+        " of 87, of more pixels 1.18 of 17",
+        on_full_width=lambda s: s.pixels < 34_000,
     ),
     Rule(
         lambda s: s.thin and s.dense_last and not s.is_1x1 and not s.strided and not s.bf16,
@@ -187,13 +191,17 @@ WEIGHTS = (
         "given",
         JIT_1X1,
         "256 -> 128, 56 x 56: 1.5; 256 -> 64: 1.4; 512 -> 128, 28 x 28: 1.2; gemm has 0.9 of"
-        " these where the caller's memory is not aligned as oneDNN's",
+        " these where the caller's memory is not aligned as oneDNN's; full width 0.80 of 15, of"
+        " larger weights 1.08 of 69",
+        on_full_width=lambda s: s.weights_size < 9000,
     ),
     Rule(
         lambda s: s.dense_last and s.is_1x1,
         "given",
         GEMM,
-        "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5",
+        "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5; full width 0.76"
+        " of 17, of smaller weights 1.30 of 87",
+        on_full_width=lambda s: s.weights_size >= 29_000,
     ),
     Rule(
         lambda s: s.dense_first and s.inputs == 1 and not s.strided and s.pixels >= 10_000,
@@ -218,7 +226,8 @@ WEIGHTS = (
         lambda s: s.dense_last and s.inputs == 1 and s.pixels >= 10_000,
         "given",
         GEMM,
-        "1 -> 64, 572 x 572, 3x3: 1.3",
+        "1 -> 64, 572 x 572, 3x3: 1.3; full width 1.69 of 27",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -230,7 +239,9 @@ WEIGHTS = (
         ),
         "any",
         ANY_NAME,
-        "128, 282 x 282, 3x3: the caller's layout takes 1.15 times as long; 256 -> 128, 200 x 200:"
-        " 1.3; 1024 -> 512, 56 x 56: 1.4; 64, 390 x 390: 0.8; 3-D, 64, 48 x 48 x 48: 0.9",
+        "128, 282 x 282, 3x3: the caller's layout takes 1.15 times as long; 256 -> 128, 200 x"
+        " 200: 1.3; 1024 -> 512, 56 x 56: 1.4; 64, 390 x 390: 0.8; 3-D, 64, 48 x 48 x 48: 0.9;"
+        " full width 1.30 of 104",
+        on_full_width=never,
     ),
 )

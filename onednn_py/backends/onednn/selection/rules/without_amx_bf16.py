@@ -169,17 +169,20 @@ BF16_WITHOUT_AMX = (
         "any",
         JIT_BF16,
         "0.81, 1.14 of 15; transposed 80 -> 88, 8 x 5, 3x3/2, minibatch 32: 0.98; transposed 16"
-        " -> 20, 7 x 7, 4x4/2, minibatch 2: 1.14"
-        "; with a bias gradient 3x3/2 0.35, 0.98 of 26, 4x4/2 0.43, 1.23 of 32",
+        " -> 20, 7 x 7, 4x4/2, minibatch 2: 1.14; with a bias gradient 3x3/2 0.35, 0.98 of 26,"
+        " 4x4/2 0.43, 1.23 of 32; full width 0.98 of 76, of more outputs 1.17 of 28",
         formulation="as_convolution",
+        on_full_width=lambda s: s.outputs < 112,
     ),
     Rule(
         lambda s: s.weights and s.dense_last and s.transposed and not s.is_1x1 and s.flops > 3e6,
         "given",
         JIT_BF16,
         "0.76, 0.98 of 14; transposed 256 -> 16, 378, 3/2, minibatch 1: 0.72; transposed 192 ->"
-        " 32, 8 x 8 x 8, 4x4x4/2, minibatch 16: 0.98",
+        " 32, 8 x 8 x 8, 4x4x4/2, minibatch 16: 0.98; full width 0.91 of 51, of fewer inputs 1.09"
+        " of 28",
         formulation="as_convolution",
+        on_full_width=lambda s: s.inputs >= 4,
     ),
     Rule(
         lambda s: s.weights and s.dense_last and s.is_1x1 and s.outputs <= 64 and s.pixels > 256,
@@ -267,8 +270,9 @@ BF16_WITHOUT_AMX = (
         "any",
         JIT_BF16,
         "0.60, 1.31 of 8; 800 -> 16, 16 x 28, 1x1/2, minibatch 6: 0.40; transposed 336 -> 16,"
-        " 312, 1/2, minibatch 2: 1.31",
+        " 312, 1/2, minibatch 2: 1.31; full width 0.80 of 64, of more outputs 1.28 of 40",
         formulation="strided_1x1",
+        on_full_width=lambda s: s.outputs < 176,
     ),
     Rule(
         lambda s: (
@@ -339,6 +343,7 @@ BF16_WITHOUT_AMX = (
         JIT_BF16_1X1,
         "of 34 problems drawn afterwards 0.76, 1.14; forward 1024 -> 640, 3 x 3, minibatch 16:"
         " 0.28; 96 -> 1280, 25, minibatch 4: 1.14; to fewer outputs, 960 -> 192, 8 x 8, minibatch"
-        " 4: 1.31",
+        " 4: 1.31; full width 0.90 of 15, of fewer images 1.41 of 13",
+        on_full_width=lambda s: s.images >= 8,
     ),
 )

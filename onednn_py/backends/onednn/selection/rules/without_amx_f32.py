@@ -10,7 +10,7 @@ takes 1.12.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_AVX2, DEPTHWISE, GEMM, JIT, JIT_1X1, JIT_AVX2, Rule
+from .rule import BRGEMM_AVX2, DEPTHWISE, GEMM, JIT, JIT_1X1, JIT_AVX2, Rule, never
 
 __all__ = ["F32_WITHOUT_AMX"]
 
@@ -38,7 +38,8 @@ F32_WITHOUT_AMX = (
         "nxc",
         JIT_AVX2,
         "0.67, 1.02 of 34; 3 -> 4, 125 x 114, 11x11, minibatch 8: 0.63; 4 -> 6, 4 x 4, 5x5,"
-        " minibatch 8: 1.02",
+        " minibatch 8: 1.02; full width 1.34 of 104",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -67,7 +68,8 @@ F32_WITHOUT_AMX = (
         "given",
         JIT_AVX2,
         "0.63, 0.99 of 18; 1 -> 8, 203 x 192, 9x9, minibatch 8: 0.61; 1 -> 3, 16 x 19, 3x3,"
-        " minibatch 4: 0.99",
+        " minibatch 4: 0.99; full width 1.31 of 104",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -108,8 +110,10 @@ F32_WITHOUT_AMX = (
         ),
         "given",
         JIT_AVX2,
-        "0.82, 1.02 of 15; 4 groups of 8 -> 8, 25 x 25, 3x3, minibatch 8: 0.83; 32 groups of 8"
-        " -> 8, 32 x 32, 3x3, minibatch 16: 1.02",
+        "0.82, 1.02 of 15; 4 groups of 8 -> 8, 25 x 25, 3x3, minibatch 8: 0.83; 32 groups of 8 ->"
+        " 8, 32 x 32, 3x3, minibatch 16: 1.02; full width 0.91 of 17, of smaller weights 1.15 of"
+        " 87",
+        on_full_width=lambda s: s.weights_size >= 18_000,
     ),
     Rule(
         lambda s: (
@@ -140,8 +144,9 @@ F32_WITHOUT_AMX = (
         ),
         "given",
         BRGEMM_AVX2,
-        "of all draws 0.84, 1.20 of 34; 64 -> 4, 1163, 3/4 dilated by 2, minibatch 2: 0.84; 32"
-        " -> 6, 39 x 39, 2x2/2, minibatch 32: 1.20",
+        "of all draws 0.84, 1.20 of 34; 64 -> 4, 1163, 3/4 dilated by 2, minibatch 2: 0.84; 32 ->"
+        " 6, 39 x 39, 2x2/2, minibatch 32: 1.20; full width 1.08 of 104",
+        on_full_width=never,
     ),
     # Heads of networks.
     Rule(
