@@ -27,7 +27,7 @@ DATA = (
         ),
         "given",
         GEMM,
-        "464 -> 21, 7 x 7, 1x1/2: 3; full width 0.81 of 36, of fewer channels 1.93 of 22",
+        "464 -> 21, 7 x 7, 1x1/2: 3; full width 0.81 of 36, of fewer channels 2.16 of 3",
         on_full_width=lambda s: s.channels >= 76,
     ),
     Rule(
@@ -81,7 +81,7 @@ DATA = (
         GEMM,
         "1 -> 96, 12216, 15/2: 3.7; 1 -> 88, 77 x 77 x 77, 1x3x3/2: 1.9; 1 -> 80, 231 x 231,"
         " 3x3/2: 1.9; 1 -> 48, 24 x 24 x 24, 1x3x3/2: 1.5; full width 0.50 of 8, of fewer outputs"
-        " 2.8 of 20",
+        " 3.77 of 4",
         on_full_width=lambda s: s.outputs >= 56,
     ),
     Rule(
@@ -135,7 +135,7 @@ DATA = (
         "any",
         JIT,
         "16 -> 4, 42 x 42 x 42, 1x3x3: 1; 3 -> 4, 168 x 142, 5x5: 1.6; 1 -> 3, 128 x 128, 9x9: 5;"
-        " full width 2.8 of 63",
+        " full width 2.59 of 16",
         formulation="flipped",
         on_full_width=never,
     ),
@@ -157,7 +157,7 @@ DATA = (
         "any",
         BRGEMM_STRIDED,
         "3 -> 34, 140 x 140, 7x7/2: 2.5 times as fast as gemm; 3 -> 22, 88 x 88, 5x5/2: 4.8"
-        " times; full width 1.20 of 104",
+        " times; full width 1.29 of 30",
         on_full_width=never,
     ),
     Rule(
@@ -172,7 +172,7 @@ DATA = (
         "any",
         JIT,
         "4 -> 32, 75 x 75, 7x7/2: 1.1; 1 -> 20, 226 x 169, 5x5/2: 1.3; 4 -> 16, 112 x 141, 7x7/2:"
-        " 1.9; full width 1.50 of 39",
+        " 1.9; full width 1.11 of 3",
         formulation="flipped",
         on_full_width=never,
     ),
@@ -266,7 +266,9 @@ DATA = (
         lambda s: s.dense_last and s.inputs <= 4 and (s.positions >= 16 or not s.strided),
         "given",
         GEMM,
-        "3 -> 64, 224 x 224, 7x7/2: 2.1; 3 -> 128, 64 x 64, 4x4/2: 3.0; 1 -> 64: 4.0",
+        "3 -> 64, 224 x 224, 7x7/2: 2.1; 3 -> 128, 64 x 64, 4x4/2: 3.0; 1 -> 64: 4.0; full width"
+        " 0.64 of 25, of smaller kernels 1.23 of 55",
+        on_full_width=lambda s: s.positions >= 9,
     ),
     Rule(
         lambda s: s.dense_last and s.inputs <= 4,

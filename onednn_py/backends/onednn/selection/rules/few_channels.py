@@ -41,8 +41,8 @@ FIRST_LAYERS = (
         lambda s: _is_first_layer(s) and s.weights and s.dense_first and s.bf16 and s.flops > 5e5,
         "any",
         JIT_BF16,
-        "0.91, 1.34 of 12; 1 -> 32, 63 x 49, 7x7/2, minibatch 16: 0.63; 1 -> 32, 80 x 80,"
-        " 5x5/2, with bias, minibatch 6: 1.34",
+        "0.91, 1.34 of 12; 1 -> 32, 63 x 49, 7x7/2, minibatch 16: 0.63; 1 -> 32, 80 x 80, 5x5/2,"
+        " with bias, minibatch 6: 1.34",
     ),
     Rule(
         lambda s: (
@@ -85,7 +85,7 @@ HEADS = (
         BRGEMM_AVX2,
         "0.71, 1.06 of 15; 20 -> 3, 42 x 42, 3x3, minibatch 16: 0.43; 16 -> 3, 8 x 8, 3x3,"
         " minibatch 8: 1.06; of one pixel, 1024 -> 1, 4 x 4, 4x4: 1.15; full width 0.85 of 17,"
-        " others 1.08 of 87",
+        " others 1.07 of 30",
         on_full_width=lambda s: s.volume,
     ),
     Rule(
@@ -119,7 +119,7 @@ HEADS = (
         "any",
         JIT_AVX2,
         "0.78, 0.96 of 4; 160 -> 6, 1218, 3, minibatch 8: 0.54; of fewer inputs, 16 -> 10, 31 x"
-        " 31, 7x7: 2.3; full width 1.33 of 67",
+        " 31, 7x7: 2.3; full width 1.28 of 9",
         formulation="flipped",
         on_full_width=never,
     ),
@@ -135,7 +135,7 @@ HEADS = (
         ),
         "any",
         JIT_AVX2,
-        "0.60, 0.79 of 5; 16 -> 4, 40 x 40, 5x5, with bias: 0.39; full width 1.14 of 104",
+        "0.60, 0.79 of 5; 16 -> 4, 40 x 40, 5x5, with bias: 0.39; full width 1.06 of 30",
         on_full_width=never,
     ),
     # A matrix by a vector.

@@ -108,7 +108,13 @@ FIRST_WITHOUT_AMX = (
         formulation="as_convolution",
     ),
     # The first rule of a pair takes what would be taken without it, but for gemm.
-    Rule(_thin_data, "any", NOT_GEMM, THIN_DATA),
+    Rule(
+        _thin_data,
+        "any",
+        NOT_GEMM,
+        f"{THIN_DATA}; full width 0.86 of 9, of fewer groups 1.10 of 54",
+        on_full_width=lambda s: s.groups >= 8,
+    ),
     Rule(_thin_data, "nxc", JIT, THIN_DATA),
     Rule(_transposed_data, "any", NOT_GEMM, TRANSPOSED_DATA, formulation="as_convolution"),
     Rule(_transposed_data, "nxc", NOT_GEMM, TRANSPOSED_DATA, formulation="as_convolution"),

@@ -52,7 +52,7 @@ GROUPED = (
         "nxc",
         BRDGMM,
         "depthwise 8, 2100, 5: 1.8; 10, 13495, 15: 2.2; 24, 18638, 7: 1.2, where blocks of 16"
-        " channels are not full; full width 0.72 of 28, of fewer pixels 1.39 of 39",
+        " channels are not full; full width 0.72 of 28, of fewer pixels 1.12 of 10",
         formulation="flipped",
         on_full_width=lambda s: s.pixels >= 2200,
     ),
@@ -86,7 +86,7 @@ GROUPED = (
         "nxc",
         BRDGMM,
         "jit_dw takes 1.26 times as long in geometric mean over 30 problems; 16, 70 x 70, 7x7:"
-        " 1.5; 256, 14 x 14, 5x5: 0.93; full width 1.08 of 104",
+        " 1.5; 256, 14 x 14, 5x5: 0.93; full width 1.11 of 30",
         formulation="flipped",
         on_full_width=never,
     ),
@@ -123,8 +123,10 @@ GROUPED = (
         lambda s: s.data and s.depthwise and s.bf16,
         "any",
         ANY_NAME,
-        "depthwise 68, 1952, 15: 1.9; depthwise 16, 900, 3: 3.1; depthwise 32, 38700, 3: 3.9",
+        "depthwise 68, 1952, 15: 1.9; depthwise 16, 900, 3: 3.1; depthwise 32, 38700, 3: 3.9;"
+        " full width 1.59 of 55",
         formulation="flipped",
+        on_full_width=never,
     ),
     Rule(
         lambda s: s.forward and s.depthwise and s.channels_last and not s.bf16 and not s.line,
@@ -182,7 +184,9 @@ GROUPED = (
         "nxc",
         DEPTHWISE,
         "depthwise 13, 4734, 3: 2.8; 8, 17800, 2: 5.0; bf16 8, 1500, 3: 2.5; 96, 208, 3: 1.0;"
-        " larger kernels have no such implementation",
+        " larger kernels have no such implementation; full width 0.88 of 13, of larger weights"
+        " 1.47 of 55",
+        on_full_width=lambda s: s.weights_size < 96,
     ),
     Rule(
         lambda s: s.weights and s.depthwise and s.channels_last,
@@ -254,8 +258,7 @@ GROUPED = (
         "nxc",
         JIT,
         "within the limit, gemm takes longer; in chunks, 512, 56 x 56, 4x4: 0.8; 320, 112 x 112,"
-        " 5x5: 0.6; full width 1.39 of 4",
-        on_full_width=never,
+        " 5x5: 0.6",
     ),
     # Along a line, where some have only a matrix product.
     Rule(
@@ -331,7 +334,9 @@ GROUPED = (
         lambda s: s.weights and s.thin_groups and not s.channels_last and not s.bf16,
         "nxc",
         JIT,
-        "16 groups of 4, 42 x 42, 5x5: 3.6, where only gemm takes other layouts",
+        "16 groups of 4, 42 x 42, 5x5: 3.6, where only gemm takes other layouts; full width 0.65"
+        " of 41, 1x1 1.25 of 40",
+        on_full_width=lambda s: not s.is_1x1,
     ),
     Rule(
         lambda s: (
@@ -347,7 +352,7 @@ GROUPED = (
         "given",
         JIT_AVX2,
         "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8; full"
-        " width 1.35 of 52",
+        " width 1.55 of 10",
         on_full_width=never,
     ),
 )

@@ -58,10 +58,12 @@ IM2COL = (
         ),
         "given",
         GEMM,
-        "0.64, 1.69 of 167; 0.66, 1.48 of 90; 112 -> 1552, 7 x 7, 3x3/2, minibatch 1: 0.39;"
-        " 868 -> 320 transposed, 5 x 5, 2x2: 0.68; 56 -> 256, 6 x 8, 5x5, minibatch 2: 1.69",
+        "0.64, 1.69 of 167; 0.66, 1.48 of 90; 112 -> 1552, 7 x 7, 3x3/2, minibatch 1: 0.39; 868"
+        " -> 320 transposed, 5 x 5, 2x2: 0.68; 56 -> 256, 6 x 8, 5x5, minibatch 2: 1.69; full"
+        " width 0.73 of 9, of fewer products 1.41 of 31",
         formulation="im2col",
         weights="given",
+        on_full_width=lambda s: s.group_products >= 16_000,
     ),
     Rule(
         lambda s: (

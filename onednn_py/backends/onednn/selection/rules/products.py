@@ -132,9 +132,10 @@ PRODUCTS = (
         "given",
         GEMM,
         "0.84, 1.17 of 137; up to 1024 pixels of 48 channels and more 0.83, 1.07 of 80; 0.82,"
-        " 1.31 of 46; full width 0.93 of 76, with a bias gradient 1.11 of 28",
+        " 1.31 of 46; full width 0.92 of 97, of smaller"
+        " weights with a bias gradient 1.12 of 51",
         formulation="matmul",
-        on_full_width=lambda s: not s.has_bias_gradient,
+        on_full_width=lambda s: not s.has_bias_gradient or s.weights_size >= 500_000,
     ),
     Rule(
         lambda s: (
@@ -148,9 +149,10 @@ PRODUCTS = (
         ),
         "given",
         MATMUL,
-        "0.50, 1.38 of 75 of any number of channels; 48 -> 360, 8 x 8: 0.27; 256 -> 1024, 14 x 14:"
-        " 1.2 times as long as gemm",
+        "0.50, 1.38 of 75 of any number of channels; 48 -> 360, 8 x 8: 0.27; 256 -> 1024, 14 x"
+        " 14: 1.2 times as long as gemm; full width 0.64 of 14, with a bias gradient 1.51 of 34",
         formulation="matmul",
+        on_full_width=lambda s: not s.has_bias_gradient,
     ),
     Rule(
         lambda s: (

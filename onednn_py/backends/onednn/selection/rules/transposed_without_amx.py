@@ -71,7 +71,7 @@ BF16_TRANSPOSED = (
         "ncx",
         GEMM,
         "0.52, 1.64 of 49; 512 -> 3, 7 x 7, 4x4/2, minibatch 2: 0.18; 512 -> 3, 1000, 5/2,"
-        " minibatch 16: 1.64; full width 0.45 of 28, of larger dst 1.53 of 28",
+        " minibatch 16: 1.64; full width 0.45 of 28, of larger dst 1.10 of 5",
         on_full_width=lambda s: s.dst_size < 40_000,
     ),
     Rule(
@@ -197,7 +197,7 @@ F32_TRANSPOSED = (
         "nxc",
         JIT,
         "0.67, 1.07 of 10; 24 -> 4, 28 x 28, 3x3/2, minibatch 4: 0.44; full width 0.83 of 49, of"
-        " more outputs 1.21 of 25",
+        " more outputs 1.34 of 3",
         formulation="as_convolution",
         on_full_width=lambda s: s.outputs < 96,
     ),

@@ -63,7 +63,7 @@ WEIGHTS = (
         "nxc",
         JIT_AVX2,
         "1 -> 3, 441 x 441, 5x5: 1.3; 1 -> 1, 264 x 264, 11x11: 2.0; 4 -> 4, 232 x 120, 5x5: 4.2;"
-        " full width 0.96 of 52, of more pixels 1.19 of 16",
+        " full width 0.96 of 52, of more pixels 1.15 of 11",
         on_full_width=lambda s: s.pixels < 37_000,
     ),
     Rule(
@@ -93,7 +93,7 @@ WEIGHTS = (
         JIT_AVX2,
         "4 -> 2, 603 x 603, 9x9: 1.3; 2 -> 2, 70 x 70, 7x7: 1.8; 4 -> 1, 56 x 56, 7x7: 2.4; of"
         " more outputs, 1 -> 16, 91 x 91, 5x5: 0.6; 2 -> 12, 80 x 80, 3x3: 0.64; full width 0.96"
-        " of 87, of more pixels 1.18 of 17",
+        " of 87, of more pixels 1.11 of 20",
         on_full_width=lambda s: s.pixels < 34_000,
     ),
     Rule(
@@ -191,17 +191,17 @@ WEIGHTS = (
         "given",
         JIT_1X1,
         "256 -> 128, 56 x 56: 1.5; 256 -> 64: 1.4; 512 -> 128, 28 x 28: 1.2; gemm has 0.9 of"
-        " these where the caller's memory is not aligned as oneDNN's; full width 0.80 of 15, of"
-        " larger weights 1.08 of 69",
-        on_full_width=lambda s: s.weights_size < 9000,
+        " these where the caller's memory is not aligned as oneDNN's; full width 1.02"
+        " of 76 and 0.93 of 8 of suites, of larger weights and fewer flops 1.13 of 22",
+        on_full_width=lambda s: s.weights_size < 39_000 or s.flops >= 1.6e9,
     ),
     Rule(
         lambda s: s.dense_last and s.is_1x1,
         "given",
         GEMM,
-        "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5; full width 0.76"
-        " of 17, of smaller weights 1.30 of 87",
-        on_full_width=lambda s: s.weights_size >= 29_000,
+        "64 -> 64, 56 x 56: 1.7 to 2.1; 64 -> 256: 2.1; 512 -> 128, 28 x 28: 1.5; full width"
+        " 0.91 of 90, of fewer flops and weights 1.43 of 63",
+        on_full_width=lambda s: s.weights_size >= 29_000 or s.flops >= 1.4e7,
     ),
     Rule(
         lambda s: s.dense_first and s.inputs == 1 and not s.strided and s.pixels >= 10_000,
@@ -226,7 +226,7 @@ WEIGHTS = (
         lambda s: s.dense_last and s.inputs == 1 and s.pixels >= 10_000,
         "given",
         GEMM,
-        "1 -> 64, 572 x 572, 3x3: 1.3; full width 1.69 of 27",
+        "1 -> 64, 572 x 572, 3x3: 1.3; full width 1.70 of 11",
         on_full_width=never,
     ),
     Rule(
@@ -241,7 +241,8 @@ WEIGHTS = (
         ANY_NAME,
         "128, 282 x 282, 3x3: the caller's layout takes 1.15 times as long; 256 -> 128, 200 x"
         " 200: 1.3; 1024 -> 512, 56 x 56: 1.4; 64, 390 x 390: 0.8; 3-D, 64, 48 x 48 x 48: 0.9;"
-        " full width 1.30 of 104",
-        on_full_width=never,
+        " full width 1.07 of 33 and"
+        " 0.86 of 66 of suites, of smaller weights 1.37 of 101",
+        on_full_width=lambda s: s.weights_size >= 90_000,
     ),
 )

@@ -31,7 +31,8 @@ BF16_WITHOUT_AMX = (
         "any",
         GEMM,
         "0.62, 1.36 of 18; 1 -> 32, 304 x 304, 7x7, minibatch 1: 0.63; 2 -> 13, 6 x 6, 5x5,"
-        " minibatch 2: 1.36",
+        " minibatch 2: 1.36; full width 0.67 of 31, of more pixels 1.34 of 26",
+        on_full_width=lambda s: s.pixels < 23_000,
     ),
     Rule(
         lambda s: s.data and s.dense_last and s.is_product and s.all_pixels <= 1000,
@@ -68,7 +69,8 @@ BF16_WITHOUT_AMX = (
         "any",
         GEMM,
         "0.75, 1.00 of 27; 3 -> 32, 176 x 176, 7x7/2, minibatch 8: 0.68; 4 -> 40, 203 x 203,"
-        " 4x4/4, minibatch 2: 1.00",
+        " 4x4/4, minibatch 2: 1.00; full width 0.89 of 15, of more inputs 1.25 of 41",
+        on_full_width=lambda s: s.inputs < 16,
     ),
     Rule(
         lambda s: (
@@ -170,7 +172,7 @@ BF16_WITHOUT_AMX = (
         JIT_BF16,
         "0.81, 1.14 of 15; transposed 80 -> 88, 8 x 5, 3x3/2, minibatch 32: 0.98; transposed 16"
         " -> 20, 7 x 7, 4x4/2, minibatch 2: 1.14; with a bias gradient 3x3/2 0.35, 0.98 of 26,"
-        " 4x4/2 0.43, 1.23 of 32; full width 0.98 of 76, of more outputs 1.17 of 28",
+        " 4x4/2 0.43, 1.23 of 32; full width 0.98 of 76, of more outputs 1.15 of 30",
         formulation="as_convolution",
         on_full_width=lambda s: s.outputs < 112,
     ),
@@ -179,8 +181,8 @@ BF16_WITHOUT_AMX = (
         "given",
         JIT_BF16,
         "0.76, 0.98 of 14; transposed 256 -> 16, 378, 3/2, minibatch 1: 0.72; transposed 192 ->"
-        " 32, 8 x 8 x 8, 4x4x4/2, minibatch 16: 0.98; full width 0.91 of 51, of fewer inputs 1.09"
-        " of 28",
+        " 32, 8 x 8 x 8, 4x4x4/2, minibatch 16: 0.98; full width 0.91 of 51, of fewer inputs 1.03"
+        " of 30",
         formulation="as_convolution",
         on_full_width=lambda s: s.inputs >= 4,
     ),
@@ -270,9 +272,9 @@ BF16_WITHOUT_AMX = (
         "any",
         JIT_BF16,
         "0.60, 1.31 of 8; 800 -> 16, 16 x 28, 1x1/2, minibatch 6: 0.40; transposed 336 -> 16,"
-        " 312, 1/2, minibatch 2: 1.31; full width 0.80 of 64, of more outputs 1.28 of 40",
+        " 312, 1/2, minibatch 2: 1.31; full width 0.80 of 64, of more outputs 1.25 of 10",
         formulation="strided_1x1",
-        on_full_width=lambda s: s.outputs < 176,
+        on_full_width=lambda s: s.outputs < 176 or s.weights_size >= 2e6,
     ),
     Rule(
         lambda s: (
@@ -304,7 +306,8 @@ BF16_WITHOUT_AMX = (
         "nxc",
         JIT_BF16,
         "0.84, 1.40 of 18; 2 -> 4, 280 x 280, 11x11, minibatch 1: 0.74; 1 -> 3, 216 x 216, 7x7,"
-        " minibatch 2: 1.40",
+        " minibatch 2: 1.40; full width 0.79 of 54, of one input 1.24 of 55",
+        on_full_width=lambda s: s.inputs >= 2,
     ),
     Rule(
         lambda s: s.forward and s.depthwise and s.channels_last and s.inputs > 8,

@@ -38,7 +38,7 @@ F32_WITHOUT_AMX = (
         "nxc",
         JIT_AVX2,
         "0.67, 1.02 of 34; 3 -> 4, 125 x 114, 11x11, minibatch 8: 0.63; 4 -> 6, 4 x 4, 5x5,"
-        " minibatch 8: 1.02; full width 1.34 of 104",
+        " minibatch 8: 1.02; full width 1.38 of 30",
         on_full_width=never,
     ),
     Rule(
@@ -54,7 +54,8 @@ F32_WITHOUT_AMX = (
         "any",
         GEMM,
         "0.80, 1.14 of 22; 3 -> 16, 80 x 80, 7x7/2, minibatch 16: 0.72; 3 -> 68, 304 x 229,"
-        " 5x5/2, minibatch 1: 1.14",
+        " 5x5/2, minibatch 1: 1.14; full width 0.92 of 26, of smaller kernels 1.13 of 55",
+        on_full_width=lambda s: s.positions >= 16,
     ),
     Rule(
         lambda s: (
@@ -68,7 +69,7 @@ F32_WITHOUT_AMX = (
         "given",
         JIT_AVX2,
         "0.63, 0.99 of 18; 1 -> 8, 203 x 192, 9x9, minibatch 8: 0.61; 1 -> 3, 16 x 19, 3x3,"
-        " minibatch 4: 0.99; full width 1.31 of 104",
+        " minibatch 4: 0.99; full width 1.23 of 30",
         on_full_width=never,
     ),
     Rule(
@@ -98,7 +99,8 @@ F32_WITHOUT_AMX = (
         "given",
         JIT_1X1,
         "0.72, 1.09 of 10; 336 -> 40, 8 x 8, 1x1, minibatch 6: 0.84; 104 -> 16, 7 x 7, 1x1,"
-        " minibatch 8: 1.09",
+        " minibatch 8: 1.09; full width 1.22 of 52",
+        on_full_width=never,
     ),
     Rule(
         lambda s: (
@@ -111,8 +113,8 @@ F32_WITHOUT_AMX = (
         "given",
         JIT_AVX2,
         "0.82, 1.02 of 15; 4 groups of 8 -> 8, 25 x 25, 3x3, minibatch 8: 0.83; 32 groups of 8 ->"
-        " 8, 32 x 32, 3x3, minibatch 16: 1.02; full width 0.91 of 17, of smaller weights 1.15 of"
-        " 87",
+        " 8, 32 x 32, 3x3, minibatch 16: 1.02; full width 0.91 of 17, of smaller weights 1.07 of"
+        " 30",
         on_full_width=lambda s: s.weights_size >= 18_000,
     ),
     Rule(
@@ -145,7 +147,7 @@ F32_WITHOUT_AMX = (
         "given",
         BRGEMM_AVX2,
         "of all draws 0.84, 1.20 of 34; 64 -> 4, 1163, 3/4 dilated by 2, minibatch 2: 0.84; 32 ->"
-        " 6, 39 x 39, 2x2/2, minibatch 32: 1.20; full width 1.08 of 104",
+        " 6, 39 x 39, 2x2/2, minibatch 32: 1.20; full width 1.08 of 30",
         on_full_width=never,
     ),
     # Heads of networks.
