@@ -7,11 +7,12 @@ from typing import Any
 
 import onednn_py
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.problem.problem import Problem
 from onednn_py.testing import assert_matches, cases
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
-__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact", "shape_of"]
+__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact", "problem_of", "shape_of"]
 
 AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
 
@@ -24,12 +25,20 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
+def problem_of(
+    text: str, direction: str, dtype: str, data_format: str, *, transposed: bool = False
+) -> Problem:
+    """Return the problem of benchdnn's descriptor."""
+    descriptor = parse_descriptor(text, transposed=transposed)
+    return Case(descriptor, direction, dtype, data_format).problem()
+
+
 def shape_of(text: str, cpu_isa: str, *, halves_avx512: bool) -> Shape:
     """Return the shape of a problem on two threads; the parameters are those of `applying`."""
     descriptor, direction, dtype, data_format = text.split()
     transposed = descriptor.startswith(TRANSPOSED)
-    parsed = parse_descriptor(descriptor.removeprefix(TRANSPOSED), transposed=transposed)
-    problem = Case(parsed, direction, dtype, data_format).problem()
+    text = descriptor.removeprefix(TRANSPOSED)
+    problem = problem_of(text, direction, dtype, data_format, transposed=transposed)
     return Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=halves_avx512)
 
 

@@ -14,11 +14,10 @@ from onednn_py.backends.onednn.selection.rules import NOT_GEMM, Rule, Shape, rul
 from onednn_py.backends.onednn.selection.rules.grouped_rest import GROUPED_REST
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.problem.problem import Problem
-from onednn_py.tools.benchdnn.case import Case as DescribedCase
-from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 from tests.support.candidate_runs import FORMATS, CandidateRun
 from tests.support.cases import OPERATIONS, Case, case
 from tests.support.requirements import needs_onednn
+from tests.support.rules import problem_of
 
 AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
 
@@ -27,13 +26,6 @@ THIN = case((9, 8), 3, 2, pads=1, minibatch=3, inputs=32, outputs=16, groups=8)
 DILATED = case((11, 10), 3, 2, pads=2, dilations=2, minibatch=3, inputs=24, outputs=24, groups=8)
 VOLUME = case((6, 5, 7), 3, pads=1, minibatch=2, inputs=16, outputs=16, groups=16)
 GEOMETRIES = {"thin": THIN, "dilated": DILATED, "volume": VOLUME}
-
-
-def problem_of(
-    text: str, direction: str, dtype: str, data_format: str, *, transposed: bool = False
-) -> Problem:
-    descriptor = parse_descriptor(text, transposed=transposed)
-    return DescribedCase(descriptor, direction, dtype, data_format).problem()
 
 
 def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:

@@ -18,13 +18,9 @@ from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOU
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
+from tests.support.rules import problem_of
 
 AMX = "avx512_core_amx"
-
-
-def problem_of(text: str, direction: str, dtype: str, data_format: str) -> Problem:
-    descriptor = parse_descriptor(text, transposed=False)
-    return Case(descriptor, direction, dtype, data_format).problem()
 
 
 def first_rule(problem: Problem, cpu_isa: str) -> Rule:

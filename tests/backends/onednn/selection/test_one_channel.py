@@ -9,16 +9,10 @@ from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.one_channel import ONE_CHANNEL
 from onednn_py.problem.problem import Problem
 from onednn_py.testing import assert_matches, cases
-from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 from tests.support.requirements import needs_onednn
+from tests.support.rules import problem_of
 
 AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
-
-
-def problem_of(text: str, dtype: str, data_format: str, direction: str = "BWD_W") -> Problem:
-    descriptor = parse_descriptor(text, transposed=False)
-    return Case(descriptor, direction, dtype, data_format).problem()
 
 
 def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
@@ -42,7 +36,7 @@ def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
 def test_blocks_of_outputs_come_first(
     text: str, dtype: str, data_format: str, expected: tuple[str, str]
 ) -> None:
-    problem = problem_of(text, dtype, data_format)
+    problem = problem_of(text, "BWD_W", dtype, data_format)
     (rule,) = applied(problem)
     shape = Shape(problem, problem.dtype, available=2, cpu_isa=WITHOUT_AMX, halves_avx512=True)
     assert next(rules_of(shape)) is rule
@@ -68,12 +62,12 @@ def test_blocks_of_outputs_come_first(
     ],
 )
 def test_other_problems_are_left_to_other_rules(text: str, dtype: str, data_format: str) -> None:
-    assert not applied(problem_of(text, dtype, data_format))
+    assert not applied(problem_of(text, "BWD_W", dtype, data_format))
 
 
 def test_data_gradients_and_forward_passes_are_left_to_other_rules() -> None:
     for direction in ("BWD_D", "FWD_D"):
-        assert not applied(problem_of("mb1ic1id64oc32kd3pd1", "f32", "NCX", direction))
+        assert not applied(problem_of("mb1ic1id64oc32kd3pd1", direction, "f32", "NCX"))
 
 
 @needs_onednn

@@ -24,16 +24,7 @@ from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
 from onednn_py.backends.onednn.selection.rules.without_amx_bf16 import BF16_WITHOUT_AMX
 from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
-from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchdnn.descriptor import parse_descriptor
-
-
-def problem_of(
-    text: str, direction: str, dtype: str, data_format: str, *, transposed: bool = False
-) -> Problem:
-    descriptor = parse_descriptor(text, transposed=transposed)
-    return Case(descriptor, direction, dtype, data_format).problem()
-
+from tests.support.rules import problem_of
 
 AMX = "avx512_core_amx"
 
