@@ -6,6 +6,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection import rules as package
 from onednn_py.backends.onednn.selection.rules import ANY_NAME, Rule
+from onednn_py.backends.onednn.selection.rules.full_width import FULL_WIDTH
 from onednn_py.backends.onednn.selection.rules.rule import always, never
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact, shape_of
@@ -36,6 +37,45 @@ PROBLEMS = {
     "mb1ic8ih6oc20kh3ph1 BWD_W f32 NCX": True,
 }
 
+# Each with the activations and an implementation of the rule that only such CPUs ask.
+OWN = {
+    "mb2ic32ih7oc48kh1 BWD_W bf16 NXC": ("given", "brg:avx512_core_bf16"),
+    "g8mb2ic64ih14oc64kh3ph1 BWD_W bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "mb2ic8ih28oc64kh3ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "deconv:g32mb2ic32ih14oc32oh14kh3ph1 BWD_D bf16 NXC": ("given", "jit_dw:avx512_core_bf16"),
+}
+OTHERS = [
+    "mb2ic32ih7oc48kh1 BWD_WB bf16 NXC",
+    "mb2ic32ih7oc48kh1 BWD_W bf16 NCX",
+    "mb8ic64ih28oc96kh1 BWD_W f32 NXC",
+    "mb8ic64ih28oc96kh1 BWD_W bf16 NXC",
+    "g8mb2ic128ih14oc128kh3ph1 BWD_W bf16 NCX",
+    "mb2ic8ih28oc64kh3sh2ph1 BWD_D bf16 NCX",
+    "mb2ic4ih28oc64kh3ph1 BWD_D bf16 NCX",
+    "mb32ic8ih128oc64kh3ph1 BWD_D bf16 NCX",
+    "deconv:g32mb2ic32ih14oc32oh14kh3ph1 BWD_D f32 NXC",
+]
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_rules_of_full_width(text: str) -> None:
+    (rule,) = applying(FULL_WIDTH, text, halves_avx512=False)
+    activations, implementation = OWN[text]
+    assert rule.activations == activations
+    assert rule.family.search(implementation)
+    assert not applying(FULL_WIDTH, text)
+    assert not applying(FULL_WIDTH, text, AMX, halves_avx512=False)
+
+
+def test_each_rule_has_a_problem() -> None:
+    found = {id(applying(FULL_WIDTH, text, halves_avx512=False)[0]) for text in OWN}
+    assert found == set(map(id, FULL_WIDTH))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_problems_that_none_of_them_is_for(text: str) -> None:
+    assert not applying(FULL_WIDTH, text, halves_avx512=False)
+
 
 @pytest.mark.parametrize("text", PROBLEMS)
 def test_what_is_asked(text: str) -> None:
@@ -59,6 +99,6 @@ def test_where_the_width_counts() -> None:
 
 
 @needs_onednn
-@pytest.mark.parametrize("text", PROBLEMS)
+@pytest.mark.parametrize("text", [*PROBLEMS, *OWN])
 def test_results_are_exact(text: str) -> None:
     assert_exact(text)

@@ -27,6 +27,7 @@ from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
 from .forward import FORWARD
+from .full_width import FULL_WIDTH
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
@@ -90,7 +91,8 @@ def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
     others = BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
     layouts = LAST_WITHOUT_AMX if shape.channels_last else FIRST_WITHOUT_AMX
     families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-    return (layouts, transposed if shape.transposed else (), *families, others)
+    full_width = FULL_WIDTH if shape.has_full_width else ()
+    return (full_width, layouts, transposed if shape.transposed else (), *families, others)
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
