@@ -83,7 +83,7 @@ def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
 @pytest.fixture(autouse=True)
 def no_preferences(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without the package's preferences, plans use the implementation that native uses."""
-    monkeypatch.setattr(plan_module, "preferences", lambda *_: iter(()))
+    monkeypatch.setattr(plan_module, "preferences", lambda *_, **__: iter(()))
     onednn_py.cache_clear()
     yield
     onednn_py.cache_clear()
