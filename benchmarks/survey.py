@@ -7,7 +7,8 @@ operations, each determined by its seed. Rules are fitted on some seeds and judg
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
   pairs    compares the choice of each rule with the choice without the rule, alternately, on
-           problems that are drawn until so many have two choices
+           problems that are drawn until so many have two choices; or this CPU's choices with
+           those of CPUs whose AVX-512 units have half the registers' width
   report   writes tables of what was recorded or judged, by family, and a plot, or of pairs by rule
 
 Each problem adds a line to the file; problems that it has already are not measured again, so that
@@ -57,13 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "report":
         every = [row for path in parsed.files for row in read_rows(path)]
         rows = [row for row in every if "failure" not in row]
-        pairs = [row for row in rows if is_pair(row)]
-        if pairs:
-            print(*pair_lines(pairs), sep="\n")
-            return 0
         if not rows:
             print("there are no times to report", file=sys.stderr)
             return 1
+        pairs = [row for row in rows if is_pair(row)]
+        if pairs and (len(pairs) < len(rows) or parsed.plot is not None):
+            print("pairs have a report of their own, without a plot", file=sys.stderr)
+            return 2
+        if pairs:
+            print(*pair_lines(pairs), sep="\n")
+            return 0
         print(*report_lines(rows), sep="\n")
         if parsed.plot is not None:
             save_figure(parsed.plot, rows)
@@ -122,7 +126,13 @@ def _add_rules(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a table of the package's rules, such as PATCHES (default: all tables)",
+        help="a table of the package's rules, or one of its rules: PATCHES, PATCHES[2]"
+        " (default: all tables)",
+    )
+    command.add_argument(
+        "--by-width",
+        action="store_true",
+        help="compare with the choice for AVX-512 units of half width, by the rule that makes it",
     )
     command.add_argument(
         "--rules",
@@ -188,7 +198,7 @@ def _survey(parsed: argparse.Namespace) -> int:
                 rows = MEASURES[parsed.command](drawn, parsed.budget)
             except (OneDNNPyError, MemoryError) as error:
                 failed += 1
-                rows = [{**drawn.to_json(), "failure": f"{type(error).__name__}: {error}"}]
+                rows = [_failure(drawn, error)]
             file.write("".join(f"{json.dumps(row)}\n" for row in rows))
             file.flush()
             for row in rows:
@@ -200,19 +210,23 @@ def _survey(parsed: argparse.Namespace) -> int:
 
 def _pairs(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
+    if parsed.rules and (parsed.table or parsed.by_width):
+        print("--rules goes with neither --table nor --by-width", file=sys.stderr)
+        return 2
     drop_unfinished_line(parsed.out)
     try:
-        names = read_rules(parsed.rules) if parsed.rules else named_rules(parsed.table)
+        rules = read_rules(parsed.rules) if parsed.rules else named_rules(parsed.table)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    make = draw_broadly if parsed.broad else draw
+    own = tuple(rules.values()) if parsed.rules else ()
+    pairs = Pairs(rules, parsed.problems, own, parsed.by_width)
     known = read_rows(parsed.out)
-    pairs = Pairs(names, parsed.problems, is_new=parsed.rules is not None)
-    pairs.counts.update(row["rule"] for row in known)
+    pairs.counts.update(row["rule"] for row in known if is_pair(row))
     seeds_known = {row["seed"] for row in known}
+    make = draw_broadly if parsed.broad else draw
     _warn_of_busy_cores()
-    number = 0
+    number = failed = 0
     with parsed.out.open("a", encoding="utf-8") as file:
         for seed in parsed.seeds:
             is_late = parsed.seconds is not None and time.monotonic() - begin > parsed.seconds
@@ -221,13 +235,24 @@ def _pairs(parsed: argparse.Namespace) -> int:
             number += 1
             if seed in seeds_known or not _is_wanted(drawn := make(seed), parsed):
                 continue
-            for row in pairs.rows(drawn):
-                file.write(f"{json.dumps(row)}\n")
-                file.flush()
-    found, seconds = sum(pairs.counts.values()), time.monotonic() - begin
-    print(f"{number} seeds in {seconds:.0f} s, {found} problems with two choices", file=sys.stderr)
-    print(*pair_lines(read_rows(parsed.out)), sep="\n")
-    return 0
+            try:
+                rows = pairs.rows(drawn)
+            except (OneDNNPyError, MemoryError) as error:
+                failed += 1
+                rows = [_failure(drawn, error)]
+            file.write("".join(f"{json.dumps(row)}\n" for row in rows))
+            file.flush()
+    timed = [row for row in read_rows(parsed.out) if is_pair(row)]
+    seconds = time.monotonic() - begin
+    found = f"{failed} failed, {len(timed)} problems with two choices"
+    print(f"{number} seeds in {seconds:.0f} s, {found}", file=sys.stderr)
+    if timed:
+        print(*pair_lines(timed), sep="\n")
+    return 1 if failed else 0
+
+
+def _failure(drawn: Drawn, error: Exception) -> dict[str, Any]:
+    return {**drawn.to_json(), "failure": f"{type(error).__name__}: {error}"}
 
 
 def _warn_of_busy_cores() -> None:

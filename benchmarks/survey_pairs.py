@@ -1,11 +1,12 @@
-"""What each rule is worth: the time of its choice over that of the choice without the rule."""
+"""What rules are worth: the time of a choice with a rule over that of the choice without it."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -25,7 +26,7 @@ from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.text import aligned
 
-__all__ = ["Pairs", "is_pair", "named_rules", "pair_lines", "read_rules"]
+__all__ = ["Pairs", "is_pair", "named_rules", "of_half_width", "pair_lines", "read_rules"]
 
 Row = dict[str, Any]
 
@@ -86,43 +87,59 @@ def read_rules(path: Path) -> dict[str, Rule]:
     return {f"RULES[{position}]": rule for position, rule in enumerate(found)}
 
 
+def of_half_width(shape: Shape) -> Iterator[Rule]:
+    """Yield the rules that CPUs would ask whose AVX-512 units have half the registers' width."""
+    shape.has_full_width = False
+    return rules_of(shape)
+
+
 @dataclass
 class Pairs:
-    """Times rules on drawn problems, each on as many as are wanted.
+    """Times pairs of choices on drawn problems, for each rule on as many as are wanted.
 
     Attributes
     ----------
-    names : dict of str to Rule
-        The rules, by name.
+    rules : dict of str to Rule
+        The rules whose problems are timed, by name.
     most : int
         How many problems to time for each rule.
-    is_new : bool
-        Whether the rules are none of the library's: they are asked before those.
+    own : tuple of Rule
+        Those that the library does not have, which are asked before its rules.
+    by_width : bool
+        Whether the choice of this CPU is compared with that by `of_half_width`, and not with the
+        choice without one rule.
     counts : Counter
         Problems timed for each rule.
     """
 
-    names: dict[str, Rule]
+    rules: dict[str, Rule]
     most: int
-    is_new: bool = False
+    own: tuple[Rule, ...] = ()
+    by_width: bool = False
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_complete(self) -> bool:
-        return all(self.counts[name] >= self.most for name in self.names)
+        return all(self.counts[name] >= self.most for name in self.rules)
 
     def rows(self, drawn: Drawn) -> list[Row]:
-        """Return a row for each of a drawn problem's parts whose choice a rule decides."""
+        """Return a row for each of a drawn problem's parts for which two choices differ.
+
+        Raises
+        ------
+        OneDNNError
+            If a plan fails.
+        """
         ONEDNN.prepare()
         found = [self._row(drawn, case.direction, in_plane(case.problem())) for case in drawn.cases]
         return [row for row in found if row is not None]
 
     def _row(self, drawn: Drawn, direction: str, problem: Problem) -> Row | None:
         engine = current_engine()
-        deciding = self._deciding(engine, problem)
-        if deciding is None:
+        differing = self._differing(engine, problem)
+        if differing is None:
             return None
-        name, candidate, other = deciding
+        name, candidate, other = differing
         plans = {"with": OneDNNPlan(engine, candidate), "without": OneDNNPlan(engine, other)}
         microseconds = by_turns((SubProblem(problem),), plans)
         self.counts[name] += 1
@@ -136,32 +153,37 @@ class Pairs:
             "without_microseconds": microseconds["without"],
         }
 
-    def _deciding(
+    def _differing(
         self, engine: Engine, problem: Problem
     ) -> tuple[str, Candidate, Candidate] | None:
-        """Return the rule that decides, its candidate, and the candidate without the rule."""
+        """Return the rule that decides, the candidate, and that which it is compared with."""
         asked: list[Rule] = []
-        own = tuple(self.names.values()) if self.is_new else ()
 
-        def ruled(shape: Shape) -> Iterator[Rule]:
-            for rule in own:
-                if rule.holds(shape):
-                    asked.append(rule)
-                    yield rule
-            for rule in rules_of(shape):
+        def noted(rules: Iterable[Rule]) -> Iterator[Rule]:
+            for rule in rules:
                 asked.append(rule)
                 yield rule
 
         # Rules are asked one by one until a rule's choice exists: the last that was asked decides.
-        candidate = decide(engine, problem, rules=ruled)
-        if not asked:
-            return None
-        last = asked[-1]
-        name = next((name for name, rule in self.names.items() if rule is last), None)
+        order = of_half_width if self.by_width else self._order
+        decided = decide(engine, problem, rules=lambda shape: noted(order(shape)))
+        last = asked[-1] if asked else None
+        name = next((name for name, rule in self.rules.items() if rule is last), None)
         if name is None or self.counts[name] >= self.most:
             return None
-        without = decide(engine, problem, rules=lambda s: (r for r in ruled(s) if r is not last))
-        return None if without.choice == candidate.choice else (name, candidate, without)
+        if self.by_width:
+            candidate, other = decide(engine, problem), decided
+        else:
+            candidate = decided
+            other = decide(
+                engine,
+                problem,
+                rules=lambda shape: (rule for rule in self._order(shape) if rule is not last),
+            )
+        return None if candidate.choice == other.choice else (name, candidate, other)
+
+    def _order(self, shape: Shape) -> Iterator[Rule]:
+        return chain((rule for rule in self.own if rule.holds(shape)), rules_of(shape))
 
 
 def is_pair(row: Row) -> bool:
@@ -174,7 +196,7 @@ def pair_lines(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         groups.setdefault(row["rule"], []).append(row)
     table = [("rule", "problems", "mean", "best", "worst", f"over {LOST}")]
-    for name, members in groups.items():
+    for name, members in (*groups.items(), ("all", rows)):
         ratios = [_ratio(row) for row in members]
         lost = sum(one > LOST for one in ratios)
         numbers = (geometric_mean(ratios), min(ratios), max(ratios))

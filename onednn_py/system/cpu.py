@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-__all__ = ["halves_avx512"]
+__all__ = ["halves_avx512", "processor_facts"]
 
 PROCESSORS = Path("/proc/cpuinfo")
 
-# AMD's family 25 has AVX-512 in its fourth generation (models from 16 on), whose units are half as
-# wide as the registers: kernels of AVX2 are as fast there. Family 26 has units of full width.
+# The models of AMD's family 25 that have AVX-512 (Zen 4) compute with units of 256 bits, so that
+# kernels for AVX2 are as fast there (docs/survey.md). No mobile model of family 26 was measured.
 HALVED = ("AuthenticAMD", "25")
 
 
-def _processor() -> dict[str, str]:
+def processor_facts() -> dict[str, str]:
     """Return what the system tells of the first processor, by its own names; empty if nothing.
 
     On Linux these are such as ``"vendor_id"``, ``"cpu family"``, ``"model name"``.
@@ -33,5 +33,5 @@ def halves_avx512() -> bool:
 
     False where the system does not tell.
     """
-    facts = _processor()
+    facts = processor_facts()
     return (facts.get("vendor_id"), facts.get("cpu family")) == HALVED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,10 @@ from typing import Any
 import pytest
 
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.rules import rules_of
+from onednn_py.errors import OneDNNError
 from tests.support.requirements import needs_onednn
+from tests.support.rules import WITHOUT_AMX, shape_of
 from tests.support.survey import lines, needs_benchmarks, row, survey
 
 __all__ = ["survey"]
@@ -75,6 +80,56 @@ RULES = (
             assert plan.choice.as_dict() == one["with"] != one["without"]
         assert max(every.counts.values()) == 1
 
+    def test_the_rules_of_units_of_half_width(self, survey: Any) -> None:
+        """Other CPUs than that of the test have their rules, whatever it is."""
+        half = sys.modules["survey_pairs"].of_half_width
+        text = "mb1ic8ih28oc8kh3ph1 BWD_D f32 NXC"
+        (limited, *_) = rules_of(shape_of(text, WITHOUT_AMX, halves_avx512=True))
+        full = shape_of(text, WITHOUT_AMX, halves_avx512=False)
+        assert limited not in list(rules_of(full))
+        assert next(half(full)) is limited
+
+    def test_this_cpu_is_compared_with_units_of_half_width(
+        self, survey: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pairs = sys.modules["survey_pairs"]
+        monkeypatch.setattr(pairs, "of_half_width", lambda shape: reversed([*rules_of(shape)]))
+        out = tmp_path / "pairs.jsonl"
+        options = ["pairs", "--by-width", "--seeds=0:60", "--problems=1", "--dtype=f32"]
+        assert survey.main([*options, f"--out={out}"]) == 0
+        assert lines(out)
+        for one in lines(out):
+            drawn = survey.draw(one["seed"])
+            case = next(case for case in drawn.cases if case.direction == one["direction"])
+            problem = pairs.in_plane(case.problem())
+            here = pairs.decide(pairs.current_engine(), problem)
+            there = pairs.decide(pairs.current_engine(), problem, rules=pairs.of_half_width)
+            assert here.choice.as_dict() == one["with"]
+            assert there.choice.as_dict() == one["without"] != one["with"]
+
+    def test_a_failure_ends_nothing(
+        self,
+        survey: Any,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        made = survey.Pairs.rows
+
+        def failing(self: Any, drawn: Any) -> list[dict[str, Any]]:
+            if drawn.seed == 1:
+                raise OneDNNError("dnnl_primitive_create", "runtime_error")
+            return made(self, drawn)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(survey.Pairs, "rows", failing)
+        out = tmp_path / "pairs.jsonl"
+        options = ["pairs", "--seeds=0:12", "--problems=1", f"--out={out}"]
+        assert survey.main(options) == 1
+        (failed,) = [one for one in lines(out) if "failure" in one]
+        assert failed["seed"] == 1
+        assert max(one["seed"] for one in lines(out)) > 1
+        assert re.search(r"^12 seeds in \d+ s, 1 failed, ", capsys.readouterr().err, re.M)
+
     def test_what_cannot_be_read(
         self, survey: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -85,11 +140,16 @@ RULES = (
         empty.write_text("")
         assert survey.main([*options, f"--rules={empty}"]) == 2
         assert "empty.py has no RULES" in capsys.readouterr().err
+        for more in ("--table=DATA", "--by-width"):
+            assert survey.main([*options, f"--rules={empty}", more]) == 2
+            assert "goes with neither --table nor --by-width" in capsys.readouterr().err
         for missing in (tmp_path / "rules.txt", tmp_path / "none.py"):
             assert survey.main([*options, f"--rules={missing}"]) == 2
             assert str(missing) in capsys.readouterr().err
 
-    def test_a_table_by_rule(self, survey: Any) -> None:
+    def test_a_table_by_rule(
+        self, survey: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         report = sys.modules["survey_pairs"].pair_lines
         choice = Choice("f32").as_dict()
         rows = [
@@ -101,7 +161,12 @@ RULES = (
             for seed, (rule, with_) in enumerate([("A[0]", 50.0), ("A[0]", 200.0), ("B[1]", 90.0)])
         ]
         printed = list(report(rows))
+        assert printed[3].split() == ["all", "3", "0.97", "0.50", "2.00", "1"]
         assert printed[1].split() == ["A[0]", "2", "1.00", "0.50", "2.00", "1"]
         assert printed[2].split() == ["B[1]", "1", "0.90", "0.90", "0.90", "0"]
-        assert "A[0], seed 1" in printed[5]
-        assert "2.00  200 / 100" in printed[5]
+        assert "A[0], seed 1" in printed[6]
+        assert "2.00  200 / 100" in printed[6]
+        mixed = tmp_path / "mixed.jsonl"
+        mixed.write_text("".join(f"{json.dumps(one)}\n" for one in (*rows, row(9, 1.0))))
+        assert survey.main(["report", str(mixed)]) == 2
+        assert "pairs have a report of their own" in capsys.readouterr().err

@@ -84,6 +84,7 @@ NOT_PUBLIC = {
         {"testing.candidate", "scipy", "dask"},
         "results of candidates and fixed tensors may be other libraries'",
     ),
+    "system.cpu": ({"tools.benchmark"}, "a benchmark names its machine"),
     "system.casting": ({"dask"}, "partial sums become the result's type"),
     "system.sums": ({"dask"}, "partial sums of bias gradients"),
     "problem.geometry": (

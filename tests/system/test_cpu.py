@@ -19,9 +19,9 @@ def processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
 
 
 def test_facts_are_the_first_processor_s(processors: Path) -> None:
-    assert cpu._processor() == {}
+    assert cpu.processor_facts() == {}
     processors.write_text("vendor_id\t: A\nmodel name\t: B: C\nfpu\t\t:\n\nvendor_id\t: D\n")
-    assert cpu._processor() == {"vendor_id": "A", "model name": "B: C", "fpu": ""}
+    assert cpu.processor_facts() == {"vendor_id": "A", "model name": "B: C", "fpu": ""}
 
 
 @pytest.mark.parametrize(

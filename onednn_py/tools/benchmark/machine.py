@@ -7,10 +7,11 @@ import platform
 import time
 from pathlib import Path
 
+from onednn_py.system.cpu import processor_facts
+
 __all__ = ["busy_cores", "cpu_name"]
 
 STATISTICS = Path("/proc/stat")
-PROCESSORS = Path("/proc/cpuinfo")
 
 # Columns of the first line of /proc/stat in which nothing is computed (proc_stat(5)).
 IDLE, WAITING = 3, 4
@@ -36,12 +37,7 @@ def cpu_name() -> str | None:
 
     Some hosts give generations that differ by a factor of two the same name.
     """
-    try:
-        text = PROCESSORS.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor() or None
-    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
-    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    facts = processor_facts()
     name = facts.get("model name")
     if name and {"cpu family", "model"} <= facts.keys():
         return f"{name}, family {facts['cpu family']} model {facts['model']}"

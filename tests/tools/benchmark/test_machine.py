@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from onednn_py.system import cpu
 from onednn_py.tools.benchmark import machine
 
 
 def test_cpu_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     processors = tmp_path / "cpuinfo"
-    monkeypatch.setattr(machine, "PROCESSORS", processors)
+    monkeypatch.setattr(cpu, "PROCESSORS", processors)
     monkeypatch.setattr(machine.platform, "processor", lambda: "")
     assert machine.cpu_name() is None
     processors.write_text("model name\t: Fast 1\ncpu family\t: 25\nmodel\t\t: 17\n\nmodel\t: 3\n")

@@ -33,6 +33,7 @@ __all__ = [
     "NOT_STRIDED",
     "Rule",
     "Shape",
+    "always",
     "never",
 ]
 
@@ -61,10 +62,12 @@ ANY_NAME = re.compile("")
 
 
 def always(shape: Shape) -> bool:
+    """Apply to every problem."""
     return True
 
 
 def never(shape: Shape) -> bool:
+    """Apply to no problem."""
     return False
 
 
