@@ -55,7 +55,7 @@ FRAMEWORKS = ("torch", "jax", "scipy", "dask")
 # which module, by whom, and why.
 NOT_PUBLIC = {
     "config": (
-        {"cli", "tools.benchmark", "tools.demo", "torch", "jax", "dask"},
+        {"cli", "tools.benchmark", "tools.demo", "tools.graph_files", "torch", "jax", "dask"},
         "options accept the names and numbers that settings accept; types and values of settings",
     ),
     "api.types": ({"tools.demo", "scipy", "dask"}, "types of keywords that are passed on"),
@@ -158,6 +158,7 @@ TESTED_BY = {
         "backends/onednn/selection/test_grouped_rest.py"
     ),
     "backends.onednn.selection.rules.im2col": "backends/onednn/selection/test_rules.py",
+    "backends.onednn.selection.rules.kind": "backends/onednn/selection/test_kind.py",
     "backends.onednn.selection.rules.last_without_amx": (
         "backends/onednn/selection/test_layouts_without_amx.py"
     ),

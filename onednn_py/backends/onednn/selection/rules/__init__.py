@@ -22,6 +22,8 @@ A table of rules for each kind of problem is asked before the table of its direc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from .data import DATA
 from .few_channels import FEW_CHANNELS
@@ -31,6 +33,7 @@ from .full_width import FULL_WIDTH
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
+from .kind import facts_of, kind_of, may_hold
 from .last_without_amx import LAST_WITHOUT_AMX
 from .lines_and_volumes import LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
@@ -84,29 +87,43 @@ GENERAL = (
 )
 
 
-def _without_amx(shape: Shape) -> tuple[tuple[Rule, ...], ...]:
-    if not shape.has_avx512_alone:
-        return ()
-    transposed = BF16_TRANSPOSED if shape.bf16 else F32_TRANSPOSED
-    others = BF16_WITHOUT_AMX if shape.bf16 else F32_WITHOUT_AMX
-    layouts = LAST_WITHOUT_AMX if shape.channels_last else FIRST_WITHOUT_AMX
-    families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-    full_width = FULL_WIDTH if shape.has_full_width else ()
-    return (full_width, layouts, transposed if shape.transposed else (), *families, others)
+# Kinds whose rules are kept. There are some hundreds for each CPU.
+MOST_KINDS = 1024
 
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
-    tables = (
+    return (rule for rule in _rules_of_kind(kind_of(shape)) if rule.holds(shape))
+
+
+@lru_cache(MOST_KINDS)
+def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
+    facts = facts_of(kind)
+    return tuple(rule for table in _tables(facts) for rule in table if may_hold(rule, facts))
+
+
+def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
+    """Return the tables that a kind of problems is looked up in, by order."""
+    return (
         IM2COL,
-        *_without_amx(shape),
-        TRANSPOSED if shape.transposed else (),
+        *_without_amx(facts),
+        TRANSPOSED if facts.transposed else (),
         SMALL,
         PRODUCTS,
-        () if shape.dense else GROUPED,
-        (*DATA, *STRIDED_DATA) if shape.data else WEIGHTS if shape.weights else FORWARD,
-        () if shape.dense else GROUPED_REST,
-        LINES_WITHOUT_AMX if shape.has_avx512_alone else (),
+        () if facts.dense else GROUPED,
+        (*DATA, *STRIDED_DATA) if facts.data else WEIGHTS if facts.weights else FORWARD,
+        () if facts.dense else GROUPED_REST,
+        LINES_WITHOUT_AMX if facts.has_avx512_alone else (),
         GENERAL,
     )
-    return (rule for table in tables for rule in table if rule.holds(shape))
+
+
+def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
+    if not facts.has_avx512_alone:
+        return ()
+    transposed = BF16_TRANSPOSED if facts.bf16 else F32_TRANSPOSED
+    others = BF16_WITHOUT_AMX if facts.bf16 else F32_WITHOUT_AMX
+    layouts = LAST_WITHOUT_AMX if facts.channels_last else FIRST_WITHOUT_AMX
+    families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
+    full_width = FULL_WIDTH if facts.has_full_width else ()
+    return (full_width, layouts, transposed if facts.transposed else (), *families, others)
