@@ -19,7 +19,6 @@ from onednn_py.backends.onednn.selection.limits import COMPUTE_DTYPES
 from onednn_py.problem import call_spec
 from onednn_py.problem.operations import Operation
 from onednn_py.problem.recipe import Recipe, recipe
-from onednn_py.system.memory_pool import pool
 from tests.support.requirements import HAS_ONEDNN
 
 # What imports a framework, by its path under tests/: folders of the same names, and the tests of a
@@ -58,11 +57,10 @@ def onednn() -> str:
 @pytest.fixture
 def fresh_cache() -> Iterator[None]:
     """Nothing cached; the limits are put back."""
-    before, limit = onednn_py.cache_info(), pool._limit
+    before = onednn_py.cache_info()
     onednn_py.cache_clear()
     yield
     onednn_py.set_cache_limit(entries=before.entries_limit, bytes=before.bytes_limit)
-    pool.set_limit(limit)
     onednn_py.cache_clear()
 
 

@@ -15,7 +15,7 @@ from onednn_py.backends.base import PackedOperand
 from onednn_py.dispatch.bound_call import BoundCall, Pick, Settings, run, settings
 from onednn_py.dispatch.call_cache import forget_calls
 from onednn_py.dispatch.plan_cache import CacheInfo
-from onednn_py.dispatch.planner import plan_cache, prepared_backend
+from onednn_py.dispatch.planner import plan_cache, prepared_backend, recount
 from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, SignatureError, brief
 from onednn_py.problem.arrays import TensorSpec, readable, spec_of
 from onednn_py.problem.call_spec import CallSpec, call_spec
@@ -233,7 +233,9 @@ class Plan(Generic[Result]):
         if isinstance(array, TensorSpec):
             raise DTypeError(f"{self._spec.operation}: pack: a TensorSpec has no data")
         dense = np.array(readable(array)[0], order="C")
-        operand = self._current()[1].pack("weights", view.canonical(dense))
+        plan = self._current()[1]
+        operand = plan.pack("weights", view.canonical(dense))
+        recount(plan)
         return PackedTensor(name, view, dense, operand)
 
     def _execute_packed(self, label: str, tensor: PackedTensor) -> Callable[..., None] | None:
@@ -335,10 +337,11 @@ def plan(
 def cache_info() -> CacheInfo:
     """Return hits, misses, size and bytes of the plan cache, and its limits.
 
-    ``bytes`` counts what the plans keep alive and the idle blocks of memory.
+    ``bytes`` counts what the plans keep alive and the idle blocks of memory, and ``bytes_limit`` is
+    the most that both may take.
     """
     found = plan_cache.info()
-    return found._replace(bytes=found.bytes + pool.idle_bytes)
+    return found._replace(bytes=found.bytes + pool.idle_bytes, bytes_limit=pool.limit)
 
 
 def cache_clear() -> None:

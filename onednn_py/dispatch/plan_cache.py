@@ -64,6 +64,8 @@ class PlanCache(Generic[PlanT]):
         """Forget everything, the locks too: for a child process, whose locks may be held."""
         self._lock = threading.RLock()
         self._plans: OrderedDict[Hashable, PlanT] = OrderedDict()
+        # The bytes that each plan was counted with, since plans may grow.
+        self._counted: dict[Hashable, int] = {}
         self._building: dict[Hashable, _Build] = {}
         self._bytes = self._hits = self._misses = 0
 
@@ -90,6 +92,19 @@ class PlanCache(Generic[PlanT]):
         """Count the use of a plan that its user has at hand."""
         self._hits += 1
 
+    def recount(self, plan: PlanT) -> None:
+        """Count the bytes of a plan again, if it is kept, after it has made parts of itself."""
+        with self._lock:
+            key = next((key for key, kept in self._plans.items() if kept is plan), None)
+            if key is not None:
+                self._count(key)
+                self._evict()
+
+    def _count(self, key: Hashable) -> None:
+        nbytes = self._plans[key].nbytes
+        self._bytes += nbytes - self._counted.get(key, 0)
+        self._counted[key] = nbytes
+
     def _build(
         self, key: Hashable, build: Callable[[], PlanT], stale: _Build | None
     ) -> PlanT | None:
@@ -108,9 +123,8 @@ class PlanCache(Generic[PlanT]):
             plan = build()
             with self._lock:
                 if self._building.get(key) is mine:
-                    replaced = self._plans.get(key)
-                    self._bytes += plan.nbytes - (0 if replaced is None else replaced.nbytes)
                     self._plans[key] = plan
+                    self._count(key)
                     self._evict()
             return plan
         finally:
@@ -123,13 +137,14 @@ class PlanCache(Generic[PlanT]):
         while len(self._plans) > 1 and (
             len(self._plans) > self._entries or self._bytes > self._bytes_limit
         ):
-            _, plan = self._plans.popitem(last=False)
-            self._bytes -= plan.nbytes
+            key, _ = self._plans.popitem(last=False)
+            self._bytes -= self._counted.pop(key)
 
     def clear(self) -> None:
         """Drop all plans and set the counters to zero; builds under way are not kept."""
         with self._lock:
             self._plans.clear()
+            self._counted.clear()
             self._building.clear()
             self._bytes = self._hits = self._misses = 0
 

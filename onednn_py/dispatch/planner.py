@@ -19,7 +19,7 @@ from onednn_py.system.memory_pool import pool
 
 from .plan_cache import PlanCache
 
-__all__ = ["NO_IMPLEMENTATION", "plan_cache", "plan_call", "prepared_backend"]
+__all__ = ["NO_IMPLEMENTATION", "plan_cache", "plan_call", "prepared_backend", "recount"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -107,6 +107,12 @@ def _counted(plan: Plan) -> Plan:
     # Idle memory and plans share one limit; the plans' part has grown.
     pool.reserve(plan_cache.info().bytes + plan.nbytes)
     return plan
+
+
+def recount(plan: Plan) -> None:
+    """Count the memory of a plan again that may have made parts of itself."""
+    plan_cache.recount(plan)
+    pool.reserve(plan_cache.info().bytes)
 
 
 def _warn_once(error: LibraryNotFoundError) -> None:

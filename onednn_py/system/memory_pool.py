@@ -216,6 +216,11 @@ class Pool:
             return partial(np.empty, shape, dtype)
         return partial(self._lend, shape, dtype, count, _size_class(nbytes))
 
+    @property
+    def limit(self) -> int:
+        """Most bytes of idle blocks, less those that are reserved."""
+        return self._limit
+
     def set_limit(self, limit: int) -> None:
         with self._lock:
             self._limit = limit

@@ -90,6 +90,8 @@ def test_the_cache_is_bounded(fresh_cache) -> None:
     onednn_py.set_cache_limit(entries=np.int64(100), bytes=1)
     assert onednn_py.cache_info().entries_limit == 100
     assert onednn_py.cache_info().size == 1
+    onednn_py.set_cache_limit(bytes=12345)
+    assert onednn_py.cache_info().bytes_limit == 12345
     for wrong in (0, -1, 1.5, True, "1"):
         with pytest.raises(AttributeValueError, match="set_cache_limit: bytes"):
             onednn_py.set_cache_limit(bytes=wrong)
@@ -97,6 +99,28 @@ def test_the_cache_is_bounded(fresh_cache) -> None:
 
 class _Item:
     nbytes = 10
+
+
+def test_a_plan_that_grows_is_counted_again() -> None:
+    """What was counted is taken back, not what the plan has grown to since."""
+    cache: PlanCache[_Item] = PlanCache(bytes=100)
+    growing, other = _Item(), _Item()
+    cache.get_or_build("growing", lambda: growing)
+    growing.nbytes = 40
+    cache.recount(growing)
+    assert cache.info().bytes == 40
+    cache.recount(_Item())
+    assert cache.info().bytes == 40
+    growing.nbytes = 90
+    cache.get_or_build("other", lambda: other)
+    cache.set_limit(entries=1)
+    assert cache.info().bytes == 10
+    other.nbytes = 200
+    cache.recount(other)
+    assert cache.info().size == 1
+    cache.clear()
+    cache.get_or_build("other", _Item)
+    assert cache.info().bytes == 10
 
 
 def test_a_plan_is_built_once_by_many_threads() -> None:

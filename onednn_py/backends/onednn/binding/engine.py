@@ -37,6 +37,9 @@ Handle = Any
 # that under which generated code is announced to profilers.
 _CREATED_UNDER_LOCKS = frozenset(("engine", "primitive_desc", "primitive"))
 
+# Memory descriptors of layouts that are kept: a call with a new shape asks for at most a dozen.
+MOST_RECENT_DESCS = 64
+
 # Types that have a buffer, which bfloat16 has not.
 _BITS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
@@ -67,6 +70,7 @@ class Engine:
             for value, name in c_type("dnnl_status_t").elements.items()
         }
         self._dims_type = c_type("dnnl_dims_t")
+        self._recent_descs: dict[tuple[tuple[int, ...], str, tuple[int, ...]], Handle] = {}
         self._kinds = {"engine": self._kind("engine", None)}
         self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
         self._kinds = {kind: self._kind(kind, self.handle) for kind in OBJECTS}
@@ -107,25 +111,38 @@ class Engine:
 
     def strided_desc(self, shape: Sequence[int], dtype: str, strides: Sequence[int]) -> Handle:
         """Memory descriptor of a plain layout given by strides in elements."""
-        return self._create(
-            "memory_desc",
-            "dnnl_memory_desc_create_with_strides",
-            len(shape),
-            self._dims(shape),
-            self._dtype(dtype),
-            self._dims(strides),
-        )
+        return self._layout_desc(tuple(shape), dtype, tuple(strides))
 
     def any_desc(self, shape: Sequence[int], dtype: str) -> Handle:
         """Memory descriptor whose layout the implementation chooses."""
-        return self._create(
+        return self._layout_desc(tuple(shape), dtype)
+
+    def _layout_desc(
+        self, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] = ()
+    ) -> Handle:
+        """Return the memory descriptor of a tensor, the same object if it was asked for lately.
+
+        A plan and its selection ask for the same few several times. No function changes one.
+        """
+        key = shape, dtype, strides
+        found = self._recent_descs.get(key)
+        if found is not None:
+            return found
+        how, layout = "strides", self._dims(strides)
+        if not strides:
+            how, layout = "tag", self._lib.dnnl_format_tag_any
+        desc = self._create(
             "memory_desc",
-            "dnnl_memory_desc_create_with_tag",
+            f"dnnl_memory_desc_create_with_{how}",
             len(shape),
             self._dims(shape),
             self._dtype(dtype),
-            self._lib.dnnl_format_tag_any,
+            layout,
         )
+        if len(self._recent_descs) >= MOST_RECENT_DESCS:
+            self._recent_descs.clear()
+        self._recent_descs[key] = desc
+        return desc
 
     def _attributes_of(self, fpmath_mode: str, adds: bool) -> Handle:
         attributes = self._create("primitive_attr", "dnnl_primitive_attr_create")
@@ -338,40 +355,6 @@ class Engine:
         except (ValueError, TypeError, BufferError):
             # A strided array has no buffer that cffi takes.
             return self.address(array.__array_interface__["data"][0])
-
-    def layout_name(self, desc: Handle) -> str:
-        """Layout in the manner of oneDNN's tags: axes from the outermost in, then blocks.
-
-        Axis a is the first; a capital stands for an axis that is blocked as well.
-        """
-        dims, strides, blocks, indices = (
-            self._ffi.new(c_type("const dnnl_dims_t **")) for _ in range(4)
-        )
-        count = self._ffi.new(c_type("int *"))
-        for query, result in (
-            ("dims", dims),
-            ("strides", strides),
-            ("inner_nblks_s32", count),
-            ("inner_blks", blocks),
-            ("inner_idxs", indices),
-        ):
-            what = getattr(self._lib, f"dnnl_query_{query}")
-            if self._lib.dnnl_memory_desc_query(desc, what, result):
-                return "opaque"
-        rank = self.ndims(desc)
-        inner = [(int(blocks[0][0][i]), int(indices[0][0][i])) for i in range(count[0])]
-        blocked = {axis for _, axis in inner}
-        order = sorted(range(rank), key=lambda axis: (-int(strides[0][0][axis]), axis))
-        letters = [chr(ord("A" if axis in blocked else "a") + axis) for axis in order]
-        return "".join(letters) + "".join(f"{size}{chr(ord('a') + axis)}" for size, axis in inner)
-
-    def ndims(self, desc: Handle) -> int:
-        count = self._ffi.new(c_type("int *"))
-        self.check(
-            "dnnl_memory_desc_query",
-            self._lib.dnnl_memory_desc_query(desc, self._lib.dnnl_query_ndims_s32, count),
-        )
-        return int(count[0])
 
     def _dims(self, numbers: Sequence[int]) -> Any:
         return new_object(self._dims_type, list(numbers))

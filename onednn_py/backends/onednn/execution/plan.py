@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from onednn_py.backends.base import AddressRunner, PackedOperand, Plan
 from onednn_py.backends.onednn.binding.engine import Engine
+from onednn_py.backends.onednn.binding.layouts import layout_name
 from onednn_py.backends.onednn.selection.candidate import Candidate, share_tensors
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.heuristics import preferences
@@ -111,7 +112,9 @@ class OneDNNPlan(Plan):
     @property
     def layouts(self) -> dict[str, str]:
         """The primitives' memory layouts by operand, in words."""
-        return {name: self.engine.layout_name(desc) for name, desc in self._layouts.items()}
+        return {
+            name: layout_name(self.engine.library, desc) for name, desc in self._layouts.items()
+        }
 
     @property
     def choice(self) -> Choice:
@@ -171,13 +174,19 @@ class OneDNNPlan(Plan):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the plan itself keeps alive, roughly; large workspaces are the pool's."""
+        """Bytes that the plan itself keeps alive, roughly; large workspaces are the pool's.
+
+        The plans and programs that read packed operands count once they are made.
+        """
+        programs = (self.program, *self._without.values())
+        primitives = {id(step.primitive) for program in programs for step in program.steps}
+        of_steps = BYTES_PER_STEP * sum(len(program.steps) for program in programs)
         # Conversions need the workspace before an execution has one, and borrow it.
-        keeps = self.program.keeps_workspace and not self.casts
-        kept = self.workspace_bytes if keeps else 0
-        primitives = {id(step.primitive) for step in self.program.steps}
-        of_steps = BYTES_PER_STEP * len(self.program.steps)
-        return BYTES_PER_PRIMITIVE * len(primitives) + of_steps + kept
+        keeps = not self.casts and self.program.keeps_workspace
+        kept = self.workspace_bytes * len(programs) if keeps else 0
+        others = (self._whole, *(self._without_patches or ()))
+        of_others: int = sum(other.nbytes for other in others if other is not None)
+        return BYTES_PER_PRIMITIVE * len(primitives) + of_steps + kept + of_others
 
     def __repr__(self) -> str:
         lines = []

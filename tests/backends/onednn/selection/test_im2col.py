@@ -268,8 +268,10 @@ def test_packed_weights_are_those_of_a_convolution() -> None:
         plan = plan_problem(run.problem)
         assert isinstance(plan, OneDNNPlan)
         assert plan.choice.formulation == "im2col"
+        alone = plan.nbytes
         direct = plan.reading_packed("weights")
         assert direct.choice.formulation != "im2col"
+        assert plan.nbytes == alone + direct.nbytes
         assert direct is plan.reading_packed("weights")
         assert plan.reading_packed("src") is plan
         run.check(direct)
