@@ -229,11 +229,15 @@ def _open(candidate: Candidate) -> Library | str:
         return "has no function dnnl_version: not a oneDNN library"
     if opened.version[0] != 3:
         return f"is version {opened.version_text}, another API; expected version 3"
-    trouble = _engine_trouble(opened)
-    if trouble is None:
-        for name in dir(lib):
-            hasattr(lib, name)  # cffi looks a function up once, under its lock
-    return trouble or opened
+    try:
+        trouble = _engine_trouble(opened)
+    except AttributeError as error:
+        return f"has not all functions of version 3: {error}"
+    if trouble is not None:
+        return trouble
+    # cffi looks a function up once, under its lock. Not every build has those of OpenMP.
+    missing = [name for name in dir(lib) if not hasattr(lib, name) and name.startswith("dnnl_")]
+    return f"has not all functions of version 3: no {missing[0]}" if missing else opened
 
 
 def _dlopen(path: str) -> Any:

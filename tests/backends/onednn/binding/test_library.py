@@ -104,11 +104,24 @@ def test_an_explicit_path_is_used() -> None:
 
 FAKE = """
 typedef struct {{ int major, minor, patch; const char *hash; unsigned cpu, gpu; }} version_t;
-static const version_t version = {{ {major}, 6, 0, "{hash}", {runtime}, 0 }};
+static const version_t version = {{ {major}, 6, 0, "x", {runtime}, 0 }};
 const version_t *dnnl_version(void) {{ return &version; }}
 unsigned long dnnl_engine_get_count(int kind) {{ return {engines}; }}
-int dnnl_engine_create(void **engine, int kind, unsigned long index) {{ return 5; }}
+int dnnl_engine_create(void **engine, int kind, unsigned long index) {{ return {status}; }}
+{more}
 """
+
+
+def fake(
+    *,
+    major: int = 3,
+    runtime: int = 2,
+    engines: int = 1,
+    status: int = 5,
+    more: str = "",
+) -> str:
+    """Return the source of a library with few of oneDNN's functions."""
+    return FAKE.format(major=major, runtime=runtime, engines=engines, status=status, more=more)
 
 
 def build(folder: Path, source: str, name: str = "libdnnl.so") -> str:
@@ -127,11 +140,20 @@ def build(folder: Path, source: str, name: str = "libdnnl.so") -> str:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (FAKE.format(major=2, hash="x", runtime=2, engines=1), "is version 2.6.0, another API"),
-        (FAKE.format(major=3, hash="x", runtime=2, engines=0), "has no CPU engine"),
-        (FAKE.format(major=3, hash="x", runtime=2, engines=1), "cannot create a CPU engine"),
-        (FAKE.format(major=3, hash="x", runtime=512, engines=0), "OCL_ICD_FILENAMES"),
+        (fake(major=2), "is version 2.6.0, another API"),
+        (fake(engines=0), "has no CPU engine"),
+        (fake(), "cannot create a CPU engine"),
+        (fake(runtime=512, engines=0), "OCL_ICD_FILENAMES"),
         ("int other(void) { return 0; }", "not a oneDNN library"),
+        (fake(status=0), "dnnl_engine_destroy"),
+        (
+            fake(status=0, more="int dnnl_engine_destroy(void *engine) { return 0; }"),
+            "has not all functions of version 3",
+        ),
+        (
+            fake().replace("dnnl_engine_get_count", "dnnl_engine_count"),
+            "has not all functions of version 3",
+        ),
     ],
 )
 def test_rejections_say_why(tmp_path: Path, source: str, reason: str) -> None:
@@ -152,7 +174,7 @@ def test_rejections_say_why(tmp_path: Path, source: str, reason: str) -> None:
 def test_the_runtime_tells_about_threads(
     tmp_path: Path, runtime: int, name: str, one_thread: bool, note: str | None
 ) -> None:
-    path = build(tmp_path, FAKE.format(major=3, hash="x", runtime=runtime, engines=1))
+    path = build(tmp_path, fake(runtime=runtime))
     found = library.Library(library.ffi().dlopen(path), path, "test")
     assert (found.runtime, found.has_one_thread) == (name, one_thread)
     assert (found.thread_note is None) == (note is None)
