@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from math import gcd
 from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem
@@ -105,18 +106,16 @@ def _backward_data_axis(
     kernel: int, src: int, dst: int, stride: int, dilation: int, pad_begin: int
 ) -> list[AxisCorrelation]:
     """Every src element reads dst, with the kernel positions that fit its remainder."""
-    by_remainder: dict[int, list[int]] = {}
-    for position in reversed(range(kernel)):
-        remainder = (position * dilation - pad_begin) % stride
-        by_remainder.setdefault(remainder, []).append(position)
+    # Positions so far apart have the same remainder.
+    between = stride // gcd(stride, dilation)
     axes = []
-    for remainder, positions in by_remainder.items():
-        between = positions[0] - positions[1] if len(positions) > 1 else stride
+    for last in reversed(range(max(kernel - between, 0), kernel)):
+        remainder = (last * dilation - pad_begin) % stride
         axes.append(
             AxisCorrelation(
-                kernel=range(positions[0], positions[-1] - 1, -between),
+                kernel=range(last, -1, -between),
                 target=range(remainder, src, stride),
-                offset=(remainder + pad_begin - positions[0] * dilation) // stride,
+                offset=(remainder + pad_begin - last * dilation) // stride,
                 dilation=between * dilation // stride,
                 step=1,
                 source_size=dst,
@@ -134,10 +133,15 @@ def _trimmed(axis: AxisCorrelation) -> list[AxisCorrelation]:
         last = (axis.source_size - 1 - offset) // axis.step
         return first <= min(len(axis.target) - 1, last)
 
-    reading = [number for number in range(len(axis.kernel)) if reads_source(number)]
-    if not reading:
+    # Outside of these, every target reads before the source, or every target behind it.
+    span = axis.step * (len(axis.target) - 1)
+    least = max(0, -((axis.offset + span) // axis.dilation))
+    most = min(len(axis.kernel) - 1, (axis.source_size - 1 - axis.offset) // axis.dilation)
+    within = range(least, most + 1)
+    first = next(filter(reads_source, within), None)
+    last = next(filter(reads_source, reversed(within)), None)
+    if first is None or last is None:
         return []
-    first, last = reading[0], reading[-1]
     offset = axis.offset + first * axis.dilation
     return [replace(axis, kernel=axis.kernel[first : last + 1], offset=offset)]
 

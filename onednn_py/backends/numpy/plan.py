@@ -50,7 +50,6 @@ class NumPyPlan(Plan):
         positions = sum(prod(correlation.kernel_shape) for correlation in self._correlations)
         return f"{self.problem.operation}: numpy{reason}, {positions} kernel positions"
 
-    @np.errstate(all="ignore")  # infinities are results here, as they are in oneDNN
     def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
         """Compute the result from canonical views, and write it into its own view.
 
@@ -66,7 +65,12 @@ class NumPyPlan(Plan):
         groups, bias = self.problem.groups, tensors.get("bias")
         src, dst = _grouped(src, groups), _grouped(dst, groups)
         dtype = DATA_TYPES[self.problem.dtype].accumulator
-        with borrowed_workspace(dtype, current_threads()) as workspace, blas_threads.limited(1):
+        with (
+            # Infinities are results here, as they are in oneDNN.
+            np.errstate(all="ignore"),
+            borrowed_workspace(dtype, current_threads()) as workspace,
+            blas_threads.limited(1),
+        ):
             direction = self._convolution.direction
             if direction is Direction.BACKWARD_WEIGHTS:
                 if bias is not None:

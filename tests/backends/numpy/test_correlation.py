@@ -92,3 +92,26 @@ def test_axes_are_combined() -> None:
         assert covered[correlation.target].shape == correlation.target_shape
         covered[correlation.target] += 1
     assert (covered == 1).all()
+
+
+def test_a_kernel_that_reads_padding_mostly_is_planned_at_once() -> None:
+    """Counting 2**40 positions one by one would not end."""
+    many = 2**40
+    layout = TensorLayout((1, 1, 1), (1, 1, 1))
+    weights = TensorLayout((1, 1, 1, many), (many, many, many, 1))
+    for direction in Direction:
+        problem = Problem(
+            transposed=False,
+            direction=direction,
+            dtype="f32",
+            src=layout,
+            weights=weights,
+            dst=layout,
+            bias=None,
+            strides=(1,),
+            dilations=(1,),
+            pads_begin=(many - 1,),
+            pads_end=(0,),
+        )
+        (correlation,) = correlations(problem)
+        assert correlation.kernel_shape == (1,)
