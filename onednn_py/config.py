@@ -76,12 +76,10 @@ def _presence_test(variable: str) -> Callable[[], bool]:
     Every call asks. A missing variable takes ``os.environ`` half a microsecond, and the mapping
     inside it a thirtieth of that.
     """
-    try:
-        data = os.environ._data  # type: ignore[attr-defined]
-        key = os.environ.encodekey(variable)
-        key in data  # noqa: B015 - raises where this is not possible
-    except (AttributeError, TypeError):
+    data = getattr(os.environ, "_data", None)
+    if not isinstance(data, dict):
         return lambda: True
+    key = os.environ.encodekey(variable)
     return lambda: key in data
 
 
@@ -114,10 +112,19 @@ class Setting:
                 return self._checked(from_environment, f"environment variable {self._variable}")
         return self._accepted[0]
 
+    def use(self, value: str) -> AbstractContextManager[None]:
+        """Put a name in force inside the ``with`` block, in this context (thread or task).
+
+        Raises
+        ------
+        AttributeValueError
+            At once, if the name is not accepted.
+        """
+        return self._in_force(self._checked(value, f"use_{self._name}"))
+
     @contextmanager
-    def use(self, value: str) -> Iterator[None]:
-        """Put a name in force inside the ``with`` block, in this context (thread or task)."""
-        token = self._chosen.set(self._checked(value, f"use_{self._name}"))
+    def _in_force(self, value: str) -> Iterator[None]:
+        token = self._chosen.set(value)
         try:
             yield
         finally:

@@ -132,3 +132,9 @@ def test_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_PY_IDLE_THREADS", "end")
     with pytest.raises(AttributeValueError, match="ONEDNN_PY_IDLE_THREADS: expected one of"):
         config.leaves_idle_threads()
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_a_wrong_name_is_told_before_the_block(setting: Setting) -> None:
+    with pytest.raises(AttributeValueError, match=f"use_{setting.name}"):
+        setting.use("bogus")

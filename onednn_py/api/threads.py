@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from onednn_py import config
 from onednn_py.backends.onednn import apply_threads, library, reset_threads
@@ -54,8 +54,7 @@ def set_num_threads(number: int) -> None:
     blas.set_limit(checked)
 
 
-@contextmanager
-def num_threads(number: int) -> Iterator[None]:
+def num_threads(number: int) -> AbstractContextManager[None]:
     """Use ``number`` threads for all calls inside the ``with`` block, in this context.
 
     At its end the calling thread gets back its previous number. Other threads keep their numbers,
@@ -78,9 +77,13 @@ def num_threads(number: int) -> Iterator[None]:
     ...     onednn_py.get_num_threads()
     1
     """
-    checked = checked_threads(number, "num_threads")
+    return _on_threads(checked_threads(number, "num_threads"))
+
+
+@contextmanager
+def _on_threads(number: int) -> Iterator[None]:
     try:
-        with use_threads(checked), blas.limited(checked):
+        with use_threads(number), blas.limited(number):
             yield
     finally:
         reset_threads()

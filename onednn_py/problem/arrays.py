@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,10 @@ class TensorSpec:
             raise ShapeError(f"TensorSpec: shape: expected at most {MOST_AXES} axes, got more")
         if any(not 0 <= extent < 2**63 for extent in shape):
             raise ShapeError("TensorSpec: shape: expected extents from 0 to 2**63 - 1")
-        dtype_name("TensorSpec", self.dtype)
+        itemsize = DTYPES[dtype_name("TensorSpec", self.dtype)].itemsize
+        # NumPy multiplies the other extents even where one is zero.
+        if prod(max(extent, 1) for extent in shape) * itemsize >= 2**63:
+            raise ShapeError(f"TensorSpec: shape {shape} takes more than memory can address")
         object.__setattr__(self, "shape", shape)
 
     def __repr__(self) -> str:
@@ -101,7 +105,11 @@ def spec_of(where: str, tensor: Any) -> TensorSpec:
         hint = "; np.asarray makes an array of numbers" if isinstance(tensor, (list, tuple)) else ""
         raise DTypeError(f"{where}: {_no_array(tensor)}{hint}")
     dtype_name(where, tensor.dtype)
-    return TensorSpec(tensor.shape, tensor.dtype)
+    # NumPy has checked the shape.
+    spec = object.__new__(TensorSpec)
+    object.__setattr__(spec, "shape", tensor.shape)
+    object.__setattr__(spec, "dtype", tensor.dtype)
+    return spec
 
 
 def _no_array(value: Any) -> str:

@@ -189,3 +189,9 @@ def test_joint_outs_that_are_inputs(family: str, backend: str) -> None:
             src, weights, diff_dst, **keywords, backend=backend,
             out=(room[:48].reshape(2, 6, 4), room[:48].reshape(3, 4, 4), None),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(1, 2**62, 4), (2**31, 2**31, 2), (2**62, 0, 4)])
+def test_a_spec_is_as_large_as_an_array_may_be(shape: tuple[int, ...]) -> None:
+    with pytest.raises(onednn_py.ShapeError, match="more than memory can address"):
+        onednn_py.TensorSpec(shape, np.float32)

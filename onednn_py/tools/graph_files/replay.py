@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onednn_py.config import backend_setting
 from onednn_py.errors import AttributeValueError, LibraryNotFoundError, OneDNNPyError
 from onednn_py.problem.arrays import TensorSpec
 from onednn_py.problem.dtypes import DTYPES
@@ -160,6 +161,8 @@ class Runner:
         self.results: dict[int, Array] = {}
         self._given = given
         self._seed = seed
+        if backend is not None:
+            backend_setting.current(backend)  # raises the error of a wrong name
         self._backend = backend
         self._references = _references(compare)
         # Calls by operation id, or the errors that their checks raised.

@@ -215,3 +215,9 @@ def test_a_missing_library_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
     graph = onednn_py.load_graph(write(tmp_path, gradient()))
     with pytest.raises(onednn_py.LibraryNotFoundError, match="nothing found"):
         graph.run(backend="onednn")
+
+
+def test_a_wrong_backend_is_an_error_of_the_call(tmp_path: Path) -> None:
+    graph = onednn_py.load_graph(write(tmp_path, *chain()))
+    with pytest.raises(onednn_py.AttributeValueError, match="cuda"):
+        graph.run(backend="cuda")
