@@ -59,7 +59,7 @@ def into_buffers(name: str, geometry: Geometry) -> Callable[[Any, Any, Any, Any]
     return callback
 
 
-def wait_for_callbacks(longest: float = 10.0) -> None:
+def wait_for_callbacks(longest: float) -> None:
     """Wait until no callback has run for a moment, at most ``longest`` seconds.
 
     A callback that runs when the interpreter ends would abort the process.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import time
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -19,6 +21,12 @@ from .rules import is_left_to_lax
 
 __all__ = ["lower", "lower_to_lax"]
 
+
+_log = logging.getLogger("onednn_py")
+
+# Seconds that a program waits at its end for computations of JAX that are under way: one that never
+# ends, such as a loop without end, must not keep the program.
+LONGEST_WAIT = 60.0
 
 _SHAPES = {
     "forward": ("src", "weights", "dst"),
@@ -71,12 +79,16 @@ def _finish_at_exit() -> None:
     atexit.register(_finish, os.getpid())
 
 
-def _finish(process: int) -> None:
+def _finish(process: int, longest: float = LONGEST_WAIT) -> None:
     if os.getpid() != process:
         # A forked child has none of the threads that would end what is under way.
         return
+    latest = time.monotonic() + longest
     for array in jax.live_arrays("cpu"):
         # A deleted array, or the error that its computation ended with.
         with suppress(Exception):
-            array.block_until_ready()
-    wait_for_callbacks()
+            while not array.is_ready() and time.monotonic() < latest:
+                time.sleep(1e-3)
+    if time.monotonic() >= latest:
+        _log.warning("JAX still computes %g s after the end of the program", longest)
+    wait_for_callbacks(max(0.0, latest - time.monotonic()))

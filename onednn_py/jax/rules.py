@@ -6,6 +6,7 @@ The figures are of ``benchmarks/jax_gradients.py --everything``, with and withou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -57,6 +58,10 @@ RULES = (
 )
 
 
+# What the library supports. `info` looks at much more, and is asked until there is a library.
+_supported: dict[str, bool] = {}
+
+
 def is_left_to_lax(
     name: str, geometry: Geometry, src: Shape, weights: Shape, dst: Shape, dtype: str
 ) -> bool:
@@ -67,8 +72,8 @@ def is_left_to_lax(
     """
     if geometry.settings.backend != "auto":
         return False
-    supports = onednn_py.info()["supports"]
-    if supports is None:
+    supports = _supports()
+    if not supports:
         return True
     outputs, inputs = (weights[axis] for axis in geometry.weights_spec[:2])
     products = prod(dst) // outputs * prod(weights)
@@ -82,3 +87,9 @@ def is_left_to_lax(
         and (converts_f16 or not rule.without_f16)
         for rule in RULES
     )
+
+
+def _supports() -> Mapping[str, bool]:
+    if not _supported:
+        _supported.update(onednn_py.info()["supports"] or {})
+    return _supported

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -171,6 +172,29 @@ def test_a_forked_child_waits_for_nothing_at_its_end(
     monkeypatch.setattr(jax, "live_arrays", lambda platform: asked.append(platform) or [])
     lowering._finish(os.getpid() + is_forked)
     assert asked == ([] if is_forked else ["cpu"])
+
+
+class Computing:
+    """An array whose computation does not end."""
+
+    def is_ready(self) -> bool:
+        return False
+
+
+def test_a_computation_without_end_keeps_no_program(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jax, "live_arrays", lambda platform: [Computing(), Computing()])
+    begin = time.monotonic()
+    lowering._finish(os.getpid(), longest=0.05)
+    assert 0.05 <= time.monotonic() - begin < 10
+    assert "still computes" in caplog.text
+
+
+def test_an_array_says_whether_it_is_ready() -> None:
+    array = jax.numpy.ones(3)
+    array.block_until_ready()
+    assert array.is_ready()
 
 
 def test_training_with_flax() -> None:

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import onednn_py
-from onednn_py.jax import conv_general_dilated
+from onednn_py.jax import conv_general_dilated, rules
 from tests.support.jax_cases import integers
 
 pytestmark = pytest.mark.frameworks
@@ -51,7 +51,7 @@ def test_small_problems_in_converted_float16(
     onednn: str, is_native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supports = {"f32": True, "bf16": True, "f16": is_native, "graph_api": True}
-    monkeypatch.setattr(onednn_py, "info", lambda: {"supports": supports})
+    monkeypatch.setattr(rules, "_supported", supports)
     small, large = ((8, 4, 8, 8), (4, 4, 3, 3)), ((8, 64, 56, 56), (64, 64, 3, 3))
     assert (callbacks(*small, dtype="float16") > 0) == is_native
     assert callbacks(*small, dtype="bfloat16") > 0
@@ -64,6 +64,7 @@ def test_few_input_channels_that_are_last(onednn: str) -> None:
 
 
 def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_supported", {})
     monkeypatch.setattr(onednn_py, "info", lambda: {"supports": None})
     shapes = (8, 4, 8, 8), (4, 4, 3, 3)
     assert callbacks(*shapes) == 0
