@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import onednn_py
 from onednn_py.config import check_environment
@@ -42,12 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # The reader, such as head, has enough: nothing is left for Python to flush at its end.
+        with suppress(OSError):  # an output that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
-        # A BrokenPipeError: the reader, such as head, has enough.
-        if not isinstance(error, BrokenPipeError):
-            print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
-        # Nothing is left for Python to flush at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
         return 1
 
 

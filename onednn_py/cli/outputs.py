@@ -28,7 +28,10 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
     for path in paths:
         if path not in (None, "-"):
             try:
+                existed = Path(path).exists()
                 Path(path).open("ab").close()
+                if not existed:  # the command may end without anything to write
+                    Path(path).unlink()
             except OSError as error:
                 raise AttributeValueError(f"{path}: cannot be written: {error}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from onednn_py.cli import bench, main
+from onednn_py.cli.outputs import check_writable
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchmark.measurement import Benchmark
 from onednn_py.tools.benchmark.results import Result, Timing
@@ -187,3 +188,11 @@ def test_errors_before_anything_runs(
 ) -> None:
     assert main(["bench", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_files_are_tried_without_a_trace(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("kept")
+    check_writable([new, old, "-", None])
+    assert list(tmp_path.iterdir()) == [old]
+    assert old.read_text() == "kept"

@@ -162,3 +162,17 @@ def test_threads_that_users_do_not_set(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "threads of OpenMP: one thread, because of this\n" in capsys.readouterr().out
     assert cli.main(["info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["threads_note"] == "one thread, because of this"
+
+
+def test_a_failing_file_leaves_the_output_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("onednn_py.cli.info.run", full)
+    assert cli.main(["info"]) == 1
+    print("still here")
+    captured = capsys.readouterr()
+    assert "No space left" in captured.err
+    assert "still here" in captured.out
