@@ -27,7 +27,7 @@ class _Settings(NamedTuple):
     effort: Effort | None
 
 
-class _Wish:
+class _Request:
     """What the process's own calls ask for, or a ``with`` block."""
 
     def __init__(self, settings: _Settings | None) -> None:
@@ -37,9 +37,9 @@ class _Wish:
 _lock = threading.RLock()
 _kernels = Kernels()
 
-# The process's own wish, and those of the blocks that are entered; the last is in force. Blocks of
+# The process's own request, and those of the entered blocks; the last is in force. Blocks of
 # several threads may end in any order.
-_wishes = [_Wish(None)]
+_requests = [_Request(None)]
 
 # The settings in force.
 _settings: _Settings | None = None
@@ -106,7 +106,7 @@ def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     settings = _checked(forward, effort)
     with _lock:
         _apply(settings)
-        _wishes[-1].settings = settings
+        _requests[-1].settings = settings
 
 
 def disable() -> None:
@@ -116,7 +116,7 @@ def disable() -> None:
     """
     with _lock:
         _apply(None)
-        _wishes[-1].settings = None
+        _requests[-1].settings = None
 
 
 @contextmanager
@@ -144,16 +144,16 @@ def enabled(*, forward: bool = True, effort: Effort | None = None) -> Iterator[N
     >>> with onednn_py.torch.enabled():
     ...     model(torch.ones(8, 32, 28, 28)).sum().backward()
     """
-    wish = _Wish(_checked(forward, effort))
+    request = _Request(_checked(forward, effort))
     with _lock:
-        _apply(wish.settings)
-        _wishes.append(wish)
+        _apply(request.settings)
+        _requests.append(request)
     try:
         yield
     finally:
         with _lock:
-            _wishes.remove(wish)
-            _apply(_wishes[-1].settings)
+            _requests.remove(request)
+            _apply(_requests[-1].settings)
 
 
 def _checked(forward: bool, effort: Effort | None) -> _Settings:

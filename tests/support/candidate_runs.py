@@ -136,7 +136,12 @@ class CandidateRun:
         self.problem: Problem = sub_problem.problem
 
     def candidates(self) -> Iterator[Candidate]:
-        return candidates(current_engine(), self.problem)
+        """Yield every candidate; a problem without any would make the caller's loop empty."""
+        has_any = False
+        for candidate in candidates(current_engine(), self.problem):
+            has_any = True
+            yield candidate
+        assert has_any, f"no candidate for {self.problem.name}"
 
     def check(self, plan: OneDNNPlan) -> None:
         """Run a plan twice, into memory that holds something else, and compare every bit."""

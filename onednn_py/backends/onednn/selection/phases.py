@@ -30,8 +30,8 @@ class _AxisPhase(NamedTuple):
     ----------
     elements : range
         Of the result.
-    taps : range
-        Of the flipped kernel; empty where no tap meets the elements.
+    positions : range
+        Of the flipped kernel; empty where no position meets the elements.
     read : range
         What the windows meet of diff_dst.
     pads : (int, int)
@@ -39,7 +39,7 @@ class _AxisPhase(NamedTuple):
     """
 
     elements: range
-    taps: range
+    positions: range
     read: range
     pads: tuple[int, int]
 
@@ -78,11 +78,11 @@ def phases(forward: Problem) -> tuple[Chunk, ...] | None:
         found.append(axis)
     if number > MOST_PHASES:
         return None
-    combinations = [parts for parts in product(*found) if all(part.taps for part in parts)]
+    combinations = [parts for parts in product(*found) if all(part.positions for part in parts)]
     if not combinations:
         return None
     # The largest kernel first: its implementation is that of all phases.
-    combinations.sort(key=lambda parts: [-len(part.taps) for part in parts])
+    combinations.sort(key=lambda parts: [-len(part.positions) for part in parts])
     reads_all_alike = len({tuple(part.read for part in parts) for parts in combinations}) == 1
     is_several = len(combinations) > 1
     chunks = []
@@ -139,7 +139,7 @@ def _phase(
             (*forward.src.shape[:2], *(len(part.read) for part in parts)), forward.src.strides
         ),
         "weights": TensorLayout(
-            (*forward.weights.shape[:3], *(len(part.taps) for part in parts)),
+            (*forward.weights.shape[:3], *(len(part.positions) for part in parts)),
             forward.weights.strides,
         ).dense(),
         "dst": TensorLayout(
@@ -151,8 +151,8 @@ def _phase(
     tensors = {
         "src": ChunkTensor((0, 0, *(part.read.start for part in parts))),
         "weights": ChunkTensor(
-            (0, 0, 0, *(part.taps.start for part in parts)),
-            steps=(1, 1, 1, *(part.taps.step for part in parts)),
+            (0, 0, 0, *(part.positions.start for part in parts)),
+            steps=(1, 1, 1, *(part.positions.step for part in parts)),
         ),
         "dst": ChunkTensor(
             (0, 0, *(part.elements.start for part in parts)),
