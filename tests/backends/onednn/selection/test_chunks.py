@@ -184,7 +184,8 @@ def test_every_implementation_is_right_in_chunks(name: str, operation: str) -> N
                     assert chunked.choice.implementation == candidate.choice.implementation
                     run.check(OneDNNPlan(current_engine(), chunked))
                     checked += 1
-    assert checked
+    # Where dst is a single pixel, neither space nor one group's channels have parts.
+    assert checked or name == "whole_image"
 
 
 @needs_onednn
