@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from onednn_py.backends.onednn.selection.rules.few_channels import FEW_CHANNELS
-from onednn_py.backends.onednn.selection.rules.lines_and_volumes import LINES_AND_VOLUMES
+from onednn_py.backends.onednn.selection.rules.lines_and_volumes import (
+    DILATED_VOLUMES,
+    LINES_AND_VOLUMES,
+)
 from onednn_py.backends.onednn.selection.rules.patches import PATCHES
 from onednn_py.backends.onednn.selection.rules.strided_1x1 import STRIDED_1X1
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AMX, applying, assert_exact
 
-OWN = (*STRIDED_1X1, *PATCHES, *FEW_CHANNELS, *LINES_AND_VOLUMES)
+OWN = (*DILATED_VOLUMES, *STRIDED_1X1, *PATCHES, *FEW_CHANNELS, *LINES_AND_VOLUMES)
 
 # Each with the activations and the implementation of the rule that is asked first.
 PROBLEMS = {
@@ -97,9 +100,25 @@ PROBLEMS = {
         "nxc",
         "jit_bf16:avx512_core_bf16",
     ),
+    "dilated volume": (
+        "mb1ic48id12oc32od4kd3sd2pd0dd1 BWD_W f32 NXC",
+        "given",
+        "brg:avx512_core",
+    ),
+    "dilated volume of few inputs": (
+        "mb2ic8id12oc16od4kd3sd2pd0dd1 BWD_WB bf16 NXC",
+        "any",
+        "x64:gemm:jit",
+    ),
 }
 
 OTHERS = [
+    "mb1ic48id12oc32od4kd3sd2pd0dd1 BWD_W f32 NCX",
+    "mb1ic48id12oc32od4kd3sd2pd0dd1 BWD_D f32 NXC",
+    "mb1ic48id12oc32od5kd3sd2pd0 BWD_W f32 NXC",
+    "mb1ic48id12oc32od8kd3pd0dd1 BWD_W f32 NXC",
+    "mb1ic48ih12oc32oh4kh3sh2ph0dh1 BWD_W bf16 NXC",
+    "deconv:mb1ic48id4oc32od11kd3sd2pd0dd1 BWD_W f32 NXC",
     "mb4ic8iw308oc32kw1sw2pw0 BWD_W f32 NCX",
     "mb2ic24iw308oc32kw1sw2pw0 BWD_D bf16 NCX",
     "mb4ic32iw1000oc48kw1sw2pw0 FWD_D f32 NXC",

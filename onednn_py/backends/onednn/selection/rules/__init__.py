@@ -29,13 +29,14 @@ from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
 from .forward import FORWARD
-from .full_width import FULL_WIDTH
+from .full_width_bf16 import FULL_WIDTH_BF16
+from .full_width_f32 import FULL_WIDTH_F32
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .im2col import IM2COL
 from .kind import facts_of, kind_of, may_hold
 from .last_without_amx import LAST_WITHOUT_AMX
-from .lines_and_volumes import LINES_AND_VOLUMES
+from .lines_and_volumes import DILATED_VOLUMES, LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
 from .patches import PATCHES
 from .products import PRODUCTS
@@ -125,5 +126,13 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     others = BF16_WITHOUT_AMX if facts.bf16 else F32_WITHOUT_AMX
     layouts = LAST_WITHOUT_AMX if facts.channels_last else FIRST_WITHOUT_AMX
     families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-    full_width = FULL_WIDTH if facts.has_full_width else ()
-    return (full_width, layouts, transposed if facts.transposed else (), *families, others)
+    full_width = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
+    own = full_width if facts.has_full_width else ()
+    return (
+        DILATED_VOLUMES,
+        own,
+        layouts,
+        transposed if facts.transposed else (),
+        *families,
+        others,
+    )

@@ -18,11 +18,14 @@ __all__ = [
     "BRGEMM",
     "BRGEMM_1X1",
     "BRGEMM_AVX2",
+    "BRGEMM_AVX512",
+    "BRGEMM_DECONVOLUTION",
     "BRGEMM_STRIDED",
     "BRGEMM_WEIGHTS",
     "DECONVOLUTION",
     "DEPTHWISE",
     "GEMM",
+    "GEMM_DECONVOLUTION",
     "JIT",
     "JIT_1X1",
     "JIT_AVX2",
@@ -39,6 +42,7 @@ __all__ = [
 
 # Families of implementations by their names, of any instruction set.
 GEMM = re.compile(r"(^|:|\+)gemm")
+GEMM_DECONVOLUTION = re.compile(r"^conv:any\+.*gemm")
 NOT_GEMM = re.compile(r"^(?!.*gemm)")
 NOT_STRIDED = re.compile(r"^(?!.*brgconv_strided)")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
@@ -48,6 +52,8 @@ DECONVOLUTION = re.compile(r"jit_deconvolution")
 BRDGMM = re.compile(r"brdgmm_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")
 BRGEMM_AVX2 = re.compile(r"(^|\+)brgconv:avx2$")
+BRGEMM_AVX512 = re.compile(r"^brgconv:avx512")
+BRGEMM_DECONVOLUTION = re.compile(r"^brg_conv.*\+brgconv")
 BRGEMM_1X1 = re.compile(r"brgconv_1x1")
 BRGEMM_STRIDED = re.compile(r"brgconv_strided")
 BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
