@@ -38,6 +38,8 @@ PROBLEMS = {
     "mb2ic256ih14oc256kh1 BWD_W f32 NXC": True,
     "mb1ic3ih8oc20kh3ph1 BWD_W f32 NCX": False,
     "mb1ic8ih6oc20kh3ph1 BWD_W f32 NCX": True,
+    "g16mb2ic16id8oc16od4kd2sd2pd0 BWD_D bf16 NXC": True,
+    "g16mb2ic16id8oc16kd3pd1 BWD_D bf16 NXC": False,
 }
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
