@@ -9,6 +9,8 @@ operations, each determined by its seed. Rules are fitted on some seeds and judg
   pairs    compares the choice of each rule with the choice without the rule, alternately, on
            problems that are drawn until so many have two choices; or this CPU's choices with
            those of CPUs whose AVX-512 units have half the registers' width
+  search   looks for conditions under which what was recorded is faster than the rules' choice, and
+           writes rules for pairs --rules
   report   writes tables of what was recorded or judged, by family, and a plot, or of pairs by rule
 
 Each problem adds a line to the file; problems that it has already are not measured again, so that
@@ -22,7 +24,9 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import checkout  # noqa: F401
@@ -31,6 +35,8 @@ from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
 from survey_report import report_lines, save_figure
+from survey_search import rule_lines, search
+from survey_timed import timed_problems
 
 from onednn_py.errors import OneDNNPyError
 from onednn_py.tools.benchdnn.case import DATA_FORMATS
@@ -48,6 +54,7 @@ EPILOG = """examples:
   python benchmarks/survey.py judge --broad --seeds 0:500 --out broad.jsonl
   python benchmarks/survey.py pairs --seeds 0:90000 --table PATCHES --out pairs.jsonl
   python benchmarks/survey.py pairs --seeds 0:90000 --rules my_rules.py --out mine.jsonl
+  python benchmarks/survey.py search recorded.jsonl --out my_rules.py
   python benchmarks/survey.py report judged.jsonl --plot judged.svg
 """
 
@@ -72,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.plot is not None:
             save_figure(parsed.plot, rows)
         return 0
+    if parsed.command == "search":
+        return _search(parsed)
     return _pairs(parsed) if parsed.command == "pairs" else _survey(parsed)
 
 
@@ -114,6 +123,9 @@ def _parser() -> argparse.ArgumentParser:
             metavar="S",
             help="seconds to try ways to compute a problem (default: %(default)s)",
         )
+    finder = commands.add_parser("search", help="see above: search")
+    finder.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
+    finder.add_argument("--out", type=Path, required=True, metavar="FILE.py")
     report = commands.add_parser("report", help="see above: report")
     report.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
     report.add_argument("--plot", type=Path, metavar="FILE", help="a .png or .svg file")
@@ -249,6 +261,19 @@ def _pairs(parsed: argparse.Namespace) -> int:
     if timed:
         print(*pair_lines(timed), sep="\n")
     return 1 if failed else 0
+
+
+def _search(parsed: argparse.Namespace) -> int:
+    rows = [row for path in parsed.files for row in read_rows(path)]
+    problems = list(timed_problems(rows))
+    if not problems:
+        print("nothing was recorded on this machine", file=sys.stderr)
+        return 1
+    found = search(problems)
+    parsed.out.write_text("".join(f"{line}\n" for line in rule_lines(found)), encoding="utf-8")
+    loss = fmean(one.rules_take - one.least for one in problems)
+    print(f"{len(problems)} problems, rules / fastest {exp(loss):.3f}; {len(found)} rules")
+    return 0
 
 
 def _failure(drawn: Drawn, error: Exception) -> dict[str, Any]:

@@ -24,6 +24,8 @@ MODULES = (
     "survey_measure",
     "survey_pairs",
     "survey_report",
+    "survey_search",
+    "survey_timed",
 )
 
 needs_benchmarks = pytest.mark.skipif(
