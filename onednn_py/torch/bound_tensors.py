@@ -25,6 +25,9 @@ _BACKWARD = ("convolution_backward", "conv_transpose_backward")
 # The order of the gradients of `aten::convolution_backward`, and of `onednn_py.Gradients`.
 _WRT = ("src", "weights", "bias")
 
+# Tensors that have the format of a call, in the names of both passes.
+_ACTIVATIONS = ("src", "diff_dst", "dst", "diff_src")
+
 
 class BoundTensors:
     """A call of known shapes, strides and types, which takes tensors and gives tensors.
@@ -59,64 +62,52 @@ class BoundTensors:
         self._is_last = is_channels_last
         self._part_of_element = named["src"].element_size() - 1
         self._formats = [
-            _format_wanted(tensor, is_channels_last) if name in ("src", "diff_dst") else None
+            _format_wanted(tensor, is_channels_last) if name in _ACTIVATIONS else None
             for name, tensor in named.items()
         ]
         named = dict(zip(named, self._prepared(list(named.values())), strict=True))
-        src, weights = named["src"], named["weights"]
-        arguments: dict[str, Any] = geometry.attributes()
-        arguments["data_format"] = "NXC" if is_channels_last else "NCX"
-        self._in_data_format = [is_channels_last and name in ("src", "diff_dst") for name in named]
-        shapes: dict[str, tuple[Sequence[int], bool]]
-        if mask is None:
-            name = _FORWARD[geometry.transposed]
-            shapes = {"dst": (dst_shape, is_channels_last)}
-        else:
-            name = _BACKWARD[geometry.transposed]
-            arguments["wrt"] = [one for one, asked in zip(_WRT, mask, strict=True) if asked]
-            shapes = {
-                "diff_src": (src.shape, is_channels_last),
-                "diff_weights": (weights.shape, is_channels_last),
-                "diff_bias": (dst_shape[1:2], False),
-            }
-            shapes = {
-                key: value
-                for (key, value), asked in zip(shapes.items(), mask, strict=True)
-                if asked
-            }
+        self._in_data_format = [is_channels_last and name in _ACTIVATIONS for name in named]
+        arrays = dict(
+            zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
+        )
+        shapes = _shapes_of_results(named, mask, dst_shape)
+        # Gradients of weights live until the next step, during which others can use the memory only
+        # if it is of the same allocator.
+        self._makers = [
+            result_maker(
+                shape,
+                named["src"].dtype,
+                is_channels_last and name != "diff_bias",
+                is_pooled=name in _ACTIVATIONS,
+            )
+            for name, shape in shapes.items()
+        ]
+        self._results_in_data_format = [is_channels_last and one in _ACTIVATIONS for one in shapes]
         # For each gradient, its place among the results.
         self._places = None
         if mask is not None:
             self._places = [
                 sum(mask[:index]) if asked else None for index, asked in enumerate(mask)
             ]
-        arrays = dict(
-            zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
-        )
-        spec = call_spec(name, {**arguments, **arrays})
-        strides = {}
+        arguments: dict[str, Any] = geometry.attributes()
+        arguments["data_format"] = "NXC" if is_channels_last else "NCX"
+        functions = _FORWARD if mask is None else _BACKWARD
+        if mask is not None:
+            arguments["wrt"] = [one for one, asked in zip(_WRT, mask, strict=True) if asked]
+        spec = call_spec(functions[geometry.transposed], {**arguments, **arrays})
+        strides = {
+            role: element_strides(array)
+            for role, array in zip(spec.inputs, arrays.values(), strict=True)
+        }
         # Tensors that oneDNN cannot read, such as those of strides of zero, are copied.
-        self._copied = []
-        for index, (role, array) in enumerate(zip(spec.inputs, arrays.values(), strict=True)):
-            found = element_strides(array)
-            if found is None:
-                self._copied.append(index)
-                found = dense_strides(array.shape)
-            strides[role] = found
-        # Gradients of weights live until the next step, during which others can use the memory only
-        # if it is of the same allocator.
-        self._makers = [
-            result_maker(shape, src.dtype, is_last, is_pooled=name in ("dst", "diff_src"))
-            for name, (shape, is_last) in shapes.items()
-        ]
-        self._results_in_data_format = [
-            is_channels_last and name in ("dst", "diff_src") for name in shapes
-        ]
-        if mask is not None and mask[1] and is_channels_last:
-            in_memory = weights.shape[0], *weights.shape[2:], weights.shape[1]
-            outer, *kernel, inner = dense_strides(in_memory)
-            strides["diff_weights"] = (outer, inner, *kernel)
-        self._bound = BoundCall(spec, strides, "strict")
+        self._copied = [index for index, found in enumerate(strides.values()) if found is None]
+        known = {
+            role: dense_strides(array.shape) if found is None else found
+            for (role, found), array in zip(strides.items(), arrays.values(), strict=True)
+        }
+        if is_channels_last and "diff_weights" in shapes:
+            known["diff_weights"] = _kernel_strides_last(shapes["diff_weights"])
+        self._bound = BoundCall(spec, known, "strict")
 
     def is_implemented(self) -> bool:
         """Whether oneDNN computes all of it, but for a bias gradient that is a sum alone."""
@@ -174,6 +165,29 @@ class BoundTensors:
             channels_last(array_of(tensor)) if is_last else array_of(tensor)
             for tensor, is_last in zip(tensors, are_last, strict=True)
         ]
+
+
+def _shapes_of_results(
+    named: Mapping[str, torch.Tensor], mask: Sequence[bool] | None, dst_shape: Sequence[int]
+) -> dict[str, Sequence[int]]:
+    """Return the shapes of the results that are asked for, by name."""
+    if mask is None:
+        return {"dst": dst_shape}
+    gradients = {
+        "diff_src": named["src"].shape,
+        "diff_weights": named["weights"].shape,
+        "diff_bias": dst_shape[1:2],
+    }
+    return {
+        name: shape for (name, shape), asked in zip(gradients.items(), mask, strict=True) if asked
+    }
+
+
+def _kernel_strides_last(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of weights whose input channels are the innermost axis in memory."""
+    outputs, inputs, *kernel = shape
+    outer, *spatial, inner = dense_strides((outputs, *kernel, inputs))
+    return (outer, inner, *spatial)
 
 
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}

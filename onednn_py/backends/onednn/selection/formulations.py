@@ -65,28 +65,30 @@ def formulate(
     window = window_of(asked, formulation)
     if window is None:
         return None
+    return _in_window(asked, compute_dtype, formulation, chunks, split_axis, bias_apart, window)
+
+
+def _in_window(
+    asked: Problem,
+    compute_dtype: str,
+    formulation: str,
+    chunks: int,
+    split_axis: str,
+    bias_apart: bool,
+    window: tuple[slice, ...],
+) -> Formulation | None:
+    """Return a convolution, or transposed one, of the elements that lie in a window."""
     exchange = asked.transposed and formulation != "direct"
     adds_bias = exchange and asked.result_role == "dst" and asked.bias is not None
-    if adds_bias and compute_dtype != "f32":
-        return None  # bfloat16 would be rounded before the addition, and after it
     if formulation == "as_convolution" and not exchange:
         return None
+    if adds_bias and compute_dtype != "f32":
+        return None  # bfloat16 would be rounded before the addition, and after it
+    problem = _seen_through(window, asked, compute_dtype, formulation)
+    if problem is None:
+        return None
     stepped = asked.stepped_role
-    layout: TensorLayout = getattr(asked, stepped)
-    seen = layout_seen(layout, window)
-    if compute_dtype == asked.dtype and not seen.is_nested:
-        return None  # every second element of an odd number of them, for one
-    is_shortened = seen.shape != layout.shape
-    changes: dict[str, Any] = {} if seen == layout else {stepped: seen}
-    if formulation == "strided_1x1":
-        ones, zeros = (1,) * len(window), (0,) * len(window)
-        changes |= {"strides": ones, "dilations": ones, "pads_begin": zeros, "pads_end": zeros}
-    elif is_shortened:
-        changes["pads_end"] = tuple(
-            end + size - span.stop
-            for end, size, span in zip(asked.pads_end, spatial_sizes(asked), window, strict=True)
-        )
-    problem = replace(asked, **changes) if changes else asked
+    is_shortened = getattr(problem, stepped).shape != getattr(asked, stepped).shape
     must_be_apart = exchange or _misses_bias(asked, is_shortened, chunks, split_axis)
     bias_apart = asked.has_bias_gradient and (bias_apart or must_be_apart)
     roles = {"src": "src", "weights": "weights", "dst": "dst", "bias": "bias"}
@@ -98,14 +100,14 @@ def formulate(
     parts = split(problem, split_axis, chunks)
     if parts is None:
         return None
+    copied: frozenset[str] = frozenset()
     if compute_dtype != asked.dtype:
         # The copy of a chunk is dense, whatever gaps the other chunks leave in the whole.
-        roles_of = set(problem.layouts)
+        copied = frozenset(problem.layouts)
         parts = tuple(
-            replace(one, problem=on_copies(one.problem, roles_of, compute_dtype)) for one in parts
+            replace(one, problem=on_copies(one.problem, copied, compute_dtype)) for one in parts
         )
-        problem = on_copies(problem, roles_of, compute_dtype)
-    copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
+        problem = on_copies(problem, copied, compute_dtype)
     return Formulation(
         asked,
         problem,
@@ -117,6 +119,27 @@ def formulate(
         copied=copied,
         is_partial=leaves_elements_out(asked, window),
     )
+
+
+def _seen_through(
+    window: tuple[slice, ...], asked: Problem, compute_dtype: str, formulation: str
+) -> Problem | None:
+    """Return the problem of the elements in a window, None if oneDNN has no layout of them."""
+    stepped = asked.stepped_role
+    layout: TensorLayout = getattr(asked, stepped)
+    seen = layout_seen(layout, window)
+    if compute_dtype == asked.dtype and not seen.is_nested:
+        return None  # every second element of an odd number of them, for one
+    changes: dict[str, Any] = {} if seen == layout else {stepped: seen}
+    if formulation == "strided_1x1":
+        ones, zeros = (1,) * len(window), (0,) * len(window)
+        changes |= {"strides": ones, "dilations": ones, "pads_begin": zeros, "pads_end": zeros}
+    elif seen.shape != layout.shape:
+        changes["pads_end"] = tuple(
+            end + size - span.stop
+            for end, size, span in zip(asked.pads_end, spatial_sizes(asked), window, strict=True)
+        )
+    return replace(asked, **changes) if changes else asked
 
 
 def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
