@@ -33,6 +33,8 @@ from .full_width_bf16 import FULL_WIDTH_BF16
 from .full_width_f32 import FULL_WIDTH_F32
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
+from .half_width_bf16 import HALF_WIDTH_BF16
+from .half_width_f32 import HALF_WIDTH_F32
 from .im2col import IM2COL
 from .kind import facts_of, kind_of, may_hold
 from .last_without_amx import LAST_WITHOUT_AMX
@@ -126,8 +128,11 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     others = BF16_WITHOUT_AMX if facts.bf16 else F32_WITHOUT_AMX
     layouts = LAST_WITHOUT_AMX if facts.channels_last else FIRST_WITHOUT_AMX
     families = (ONE_CHANNEL, STRIDED_1X1, PATCHES, FEW_CHANNELS, LINES_AND_VOLUMES)
-    full_width = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
-    own = full_width if facts.has_full_width else ()
+    own: tuple[Rule, ...]
+    if facts.has_full_width:
+        own = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
+    else:
+        own = HALF_WIDTH_BF16 if facts.bf16 else HALF_WIDTH_F32
     return (
         DILATED_VOLUMES,
         own,

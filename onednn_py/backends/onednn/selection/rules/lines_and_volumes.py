@@ -96,16 +96,26 @@ LINES_AND_VOLUMES = (*LINES, *VOLUMES)
 # channels last from copies of all of src, which takes up to 25 times as long as both reorders.
 DILATED_VOLUMES = (
     Rule(
-        lambda s: _is_dilated_volume(s) and s.dense and not s.transposed and s.inputs >= 48,
+        lambda s: (
+            _is_dilated_volume(s)
+            and s.dense
+            and not s.transposed
+            and s.inputs >= 48
+            and s.outputs >= 16
+        ),
         "given",
         MATMUL,
-        "full width: float32 0.34, 1.12 of 13; bfloat16 0.13, 0.50 of 9",
+        "full width: float32 0.34, 1.12 of 13; bfloat16 0.13, 0.50 of 9; half width: float32 0.63,"
+        " 1.36 of 12; bfloat16 0.56, 0.94 of 17; fewer than 16 outputs up to 2.02",
         formulation="im2col",
     ),
     Rule(
-        lambda s: _is_dilated_volume(s) and (s.bf16 or (s.dense and not s.transposed)),
+        lambda s: (
+            _is_dilated_volume(s) and (s.bf16 or (s.dense and not s.transposed and s.outputs < 64))
+        ),
         "any",
         GEMM,
-        "full width: float32 0.60, 1.35 of 34; bfloat16 0.22, 1.00 of 54",
+        "full width: float32 0.60, 1.35 of 34; bfloat16 0.22, 1.00 of 54; half width: float32 0.55,"
+        " 0.91 of 14, 64 outputs and more 0.98 to 1.98; bfloat16 0.22, 2.14 of 20",
     ),
 )

@@ -28,6 +28,7 @@ __all__ = [
     "GEMM_DECONVOLUTION",
     "JIT",
     "JIT_1X1",
+    "JIT_1X1_AVX2",
     "JIT_AVX2",
     "JIT_BF16",
     "JIT_BF16_1X1",
@@ -58,6 +59,7 @@ BRGEMM_1X1 = re.compile(r"brgconv_1x1")
 BRGEMM_STRIDED = re.compile(r"brgconv_strided")
 BRGEMM_WEIGHTS = re.compile(r"brgconv_bwd_w")
 JIT_AVX2 = re.compile(r"(^|\+)jit:avx2$")
+JIT_1X1_AVX2 = re.compile(r"(^|\+)jit_1x1:avx2$")
 JIT_BF16 = re.compile(r"(^|\+)jit_bf16:")
 JIT_BF16_1X1 = re.compile(r"(^|\+)jit_bf16_1x1:")
 MATMUL = re.compile(r"^brg:")

@@ -1,0 +1,78 @@
+"""Rules where a CPU without AMX has AVX-512 units of half the registers' width."""
+
+from __future__ import annotations
+
+import pytest
+
+from onednn_py.backends.onednn.selection.rules.half_width_bf16 import HALF_WIDTH_BF16
+from onednn_py.backends.onednn.selection.rules.half_width_f32 import HALF_WIDTH_F32
+from tests.support.requirements import needs_onednn
+from tests.support.rules import AMX, applying, assert_exact
+
+HALF_WIDTH = (*HALF_WIDTH_BF16, *HALF_WIDTH_F32)
+
+# Each with the activations and an implementation of the rule that only such CPUs ask.
+OWN = {
+    "deconv:mb2ic128ih14oc4oh14kh3ph1 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb2ic128ih14oc4oh14kh3ph1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb8ic8ih28oc8kh3ph1 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "deconv:mb8ic8ih56oc32oh56kh3ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "mb4ic3ih28oc8kh5ph2 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb4ic8ih28oc64kh1 BWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "mb4ic6ih28oc16kh3ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb1ic8ih14oc8oh14kh3ph1 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "mb4ic64ih28oc64kh1 FWD_D f32 NXC": ("given", "brgconv_1x1:avx512_core"),
+    "deconv:mb1ic8ih14oc8oh14kh3ph1 BWD_D f32 NXC": ("given", "jit:avx512_core"),
+    "mb2ic32ih14oc8kh3ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "mb8ic64ih28oc64kh3ph1 BWD_W f32 NXC": ("given", "jit:avx512_core"),
+    "deconv:mb8ic32ih56oc32oh56kh3ph1 BWD_W f32 NXC": ("given", "jit:avx512_core"),
+    "deconv:mb4ic8ih28oc16oh28kh3ph1 BWD_D f32 NXC": ("given", "brgconv:avx2"),
+    "g4mb8ic32ih28oc32kh3ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "mb4ic16ih14oc48oh7kh3sh2ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "deconv:mb4ic64ih14oc4oh14kh3ph1 FWD_D bf16 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb8ic20ih28oc20oh28kh3ph1 FWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "g96mb4ic96ih14oc96kh3ph1 FWD_D bf16 NCX": ("any", "jit_dw:avx512_core_bf16"),
+    "g16mb4ic32ih7oc32kh3ph1 FWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "mb8ic3ih28oc8kh3ph1 BWD_W bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "mb4ic12ih28oc32kh3ph1 BWD_W bf16 NCX": ("any", "jit_bf16:avx512_core_bf16"),
+    "deconv:mb8ic4ih28oc8oh28kh3ph1 BWD_W bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "deconv:mb4ic24ih28oc24oh28kh1 BWD_W bf16 NCX": ("any", "x64:gemm:jit"),
+    "mb4ic16iw1000oc24kw5pw2 BWD_D bf16 NXC": ("given", "jit_bf16:avx512_core_bf16"),
+    "mb4ic64ih7oc96kh1 FWD_D bf16 NXC": ("given", "brg:avx512_core_bf16"),
+    "mb8ic16ih28oc4kh3ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "g8mb8ic64ih28oc64kh3ph1 BWD_W bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+}
+OTHERS = [
+    "mb2ic32ih14oc32kh3ph1 BWD_D f32 NCX",
+    "mb2ic1024ih7oc1024kh1 FWD_D f32 NXC",
+    "mb2ic1ih60oc64kh3ph1 BWD_W f32 NXC",
+    "g128mb2ic128ih56oc128kh3ph1 FWD_D bf16 NCX",
+    "mb2ic32ih14oc32kh3ph1 BWD_D bf16 NXC",
+    "mb4ic64ih14oc96kh1 FWD_D bf16 NXC",
+]
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_rules_of_half_width(text: str) -> None:
+    rule, *_ = applying(HALF_WIDTH, text)
+    activations, implementation = OWN[text]
+    assert rule.activations == activations
+    assert rule.family.search(implementation)
+    assert not applying(HALF_WIDTH, text, halves_avx512=False)
+    assert not applying(HALF_WIDTH, text, AMX)
+
+
+def test_each_rule_has_a_problem() -> None:
+    found = {id(applying(HALF_WIDTH, text)[0]) for text in OWN}
+    assert found == set(map(id, HALF_WIDTH))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_problems_that_none_of_them_is_for(text: str) -> None:
+    assert not applying(HALF_WIDTH, text)
+
+
+@needs_onednn
+@pytest.mark.parametrize("text", OWN)
+def test_results_are_exact(text: str) -> None:
+    assert_exact(text)
