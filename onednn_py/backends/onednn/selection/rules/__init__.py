@@ -14,7 +14,7 @@ asked before those.
 Where "full width" stands, a rule was measured again on a CPU without AMX whose AVX-512 units have
 full width, by `benchmarks/survey.py pairs`: the figures are how many times as long its choice takes
 as the choice without the rule, in geometric mean of so many problems. Its `on_full_width` leaves
-out there what it loses.
+out there what it loses. The tables of full and of half width are for such CPUs alone.
 
 A table of rules for each kind of problem is asked before the table of its direction.
 """
