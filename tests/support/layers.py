@@ -158,6 +158,12 @@ TESTED_BY = {
     "backends.onednn.selection.rules.full_width_f32": (
         "backends/onednn/selection/test_full_width.py"
     ),
+    "backends.onednn.selection.rules.half_width_bf16": (
+        "backends/onednn/selection/test_half_width.py"
+    ),
+    "backends.onednn.selection.rules.half_width_f32": (
+        "backends/onednn/selection/test_half_width.py"
+    ),
     "backends.onednn.selection.rules.grouped": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped_rest": (
         "backends/onednn/selection/test_grouped_rest.py"
