@@ -6,11 +6,13 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import onednn_py
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools import native_programs
 from onednn_py.tools.native_programs import Outcome, Request
@@ -25,6 +27,7 @@ __all__ = [
     "compile_program",
     "data_shape",
     "run",
+    "run_in_any_type",
     "weights_shape",
 ]
 
@@ -45,6 +48,32 @@ def compile_program(name: str, directory: Path) -> Path:
         pytest.fail(str(error))
     except native_programs.ComparisonUnavailableError as error:
         pytest.skip(str(error))
+
+
+def run_in_any_type(program: Path, requests: Sequence[Request]) -> list[Outcome]:
+    """Return the outcomes of requests, in float32 where this CPU has no kernels of their type.
+
+    Those take the same numbers, and their results are rounded to the type, as the package does.
+    """
+    outcomes = run(program, requests)
+    found = onednn_py.info()["supports"]
+    assert found is not None
+    lacking = [
+        position
+        for position, outcome in enumerate(outcomes)
+        if outcome.status == "unimplemented" and not found[requests[position].dtype]
+    ]
+    if not lacking:
+        return outcomes
+    through = [
+        replace(one, dtype="f32", inputs=tuple(array.astype(np.float32) for array in one.inputs))
+        for one in (requests[position] for position in lacking)
+    ]
+    for position, outcome in zip(lacking, run(program, through), strict=True):
+        dtype = DTYPES[requests[position].dtype]
+        arrays = tuple(array.astype(dtype) for array in outcome.arrays)
+        outcomes[position] = replace(outcome, arrays=arrays)
+    return outcomes
 
 
 def data_shape(
