@@ -145,7 +145,7 @@ def test_sums_over_chunks_are_not_rounded(family: str, data_format: str) -> None
     for candidate in candidates(current_engine(), sub_problem.problem):
         preference = Preference(replace(candidate.choice, chunks=images))
         chunked = candidate_of(current_engine(), sub_problem.problem, preference)
-        if chunked is None or chunked.choice.compute_dtype != "bf16":
+        if chunked is None:
             continue
         results = [np.empty(view.shape, ml_dtypes.bfloat16) for view in spec.results.values()]
         plan = OneDNNPlan(current_engine(), chunked)
