@@ -15,12 +15,13 @@ from onednn_py.system.memory_pool import Pool
 
 # New sizes are planned and known ones are looked up while the handler does the same.
 PROGRAM = """
-import signal, sys, time
+import contextlib, signal, sys, time
 import numpy as np
 import onednn_py
 
-onednn_py.use_backend(sys.argv[1])
-onednn_py.use_effort(sys.argv[2])
+settings = contextlib.ExitStack()
+settings.enter_context(onednn_py.use_backend(sys.argv[1]))
+settings.enter_context(onednn_py.use_effort(sys.argv[2]))
 onednn_py.set_cache_limit(entries=8)
 weights = np.ones((3, 3, 4, 5), np.float32)
 busy, computed = False, 0

@@ -31,6 +31,9 @@ LONGEST_PATH = 200
 SHORTEST_REASON = 40
 ROOM_FOR_MORE = 60
 
+# The first version whose kernels leave the stack pointer on the stack.
+KEEPS_STACK = (3, 11, 2)
+
 SEQUENTIAL, OPENMP, TBB, THREAD_POOL, SYCL = 1, 2, 4, 8, 512
 _RUNTIMES = {
     SEQUENTIAL: "sequential",
@@ -91,6 +94,14 @@ class Library:
     def has_one_thread(self) -> bool:
         """Whether the library computes on the calling thread alone."""
         return self._runtime in (SEQUENTIAL, THREAD_POOL)
+
+    @property
+    def moves_stack(self) -> bool:
+        """Whether kernels of the library move the stack, so that signal handlers need their own.
+
+        See `onednn_py.system.signal_stack`.
+        """
+        return self.version < KEEPS_STACK
 
     @property
     def thread_note(self) -> str | None:

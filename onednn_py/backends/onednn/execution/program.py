@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.system.memory_pool import Block, aligned, pool
+from onednn_py.system.signal_stack import signal_stack
 
 __all__ = ["Buffer", "Layout", "Program", "Step", "address_of"]
 
@@ -179,6 +180,7 @@ class Program:
         self._set = engine.set_data_handle
         # On the CPU execute returns when the work is done, unless a runtime defers it.
         self._waits = engine.library.runtime not in ("OpenMP", "sequential")
+        self._moves_stack = engine.library.moves_stack
         self._enter: Callable[[], None] | None = None
         if threads is not None and engine.openmp is not None:
             own, callers = threads
@@ -260,6 +262,8 @@ class Program:
         frame.last = [pointer + 0 for pointer in pointers]
 
     def _run(self, frame: _Frame, hooks: ChunkHooks | None = None) -> None:
+        if self._moves_stack and not signal_stack.is_sure:
+            signal_stack.ensure()
         try:
             if self._enter is not None:
                 self._enter()

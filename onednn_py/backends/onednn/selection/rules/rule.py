@@ -135,8 +135,8 @@ class Shape:
     that of all groups. ``flops`` are those of the whole minibatch. A call that has one thread
     ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too short for
     two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products may be
-    rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or neither; it ``has_full_width`` if its
-    AVX-512, without AMX, does not take halves of registers in turn.
+    rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of these; it
+    ``has_full_width`` if its AVX-512, without AMX, does not take halves of registers in turn.
     """
 
     def __init__(
@@ -152,6 +152,7 @@ class Shape:
         self.has_amx = "amx" in cpu_isa
         self.has_avx512_alone = not self.has_amx and "avx512" in cpu_isa
         self.has_full_width = self.has_avx512_alone and not halves_avx512
+        self.has_avx2_alone = "avx2" in cpu_isa
         self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()
         self.data = inner.direction is Direction.BACKWARD_DATA
