@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -304,4 +305,6 @@ def _outcome(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    # A reader that has enough (`| head`) ends the program without a traceback.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

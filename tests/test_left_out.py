@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pytest
 
@@ -57,12 +58,12 @@ def test_nothing_is_said_where_nothing_is_left_out(arguments: tuple[str, ...]) -
     assert left_out(*arguments) is None
 
 
-def junit(path: Path, **skipped: bool) -> str:
+def junit(path: Path, reason: str = "no", **skipped: bool) -> str:
     cases = "".join(
         f'<testcase classname="tests.test_it" name="{name}">'
-        f"{'<skipped message=&quot;no&quot;/>' if skip else ''}</testcase>"
+        f"{f'<skipped message={quoteattr(reason)}/>' if skip else ''}</testcase>"
         for name, skip in skipped.items()
-    ).replace("&quot;", '"')
+    )
     path.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>", encoding="utf-8")
     return str(path)
 
@@ -80,3 +81,16 @@ def test_what_is_skipped_in_every_run_is_found(tmp_path: Path, everywhere: bool)
     )
     assert done.returncode == int(everywhere)
     assert ("skipped in every run: tests.test_it::two" in done.stdout) == everywhere
+
+
+@pytest.mark.skipif(not SKIPS.is_file(), reason="not in a checkout")
+def test_what_the_cpu_lacks_is_counted_apart(tmp_path: Path) -> None:
+    runs = [
+        junit(tmp_path / "with.xml", "this CPU has no bf16", one=False, two=True),
+        junit(tmp_path / "without.xml", "no oneDNN library here", one=True, two=True),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(SKIPS), *runs], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert "1 tests ran somewhere, 0 nowhere\n1 tests are for other CPUs" in done.stdout

@@ -13,6 +13,7 @@ import pytest
 
 import onednn_py
 from onednn_py.tools import native_programs
+from tests.support.requirements import has_isa, skip_for_cpu
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "native.md"
 HEAD, *BLOCKS = re.findall(
@@ -38,6 +39,8 @@ def test_programs_print_what_the_document_says(
     except native_programs.ComparisonUnavailableError as error:
         pytest.skip(str(error))
     # The document shows implementations of this instruction set; a CPU with AMX has others.
+    if "avx512_core" in printed and not has_isa("avx512_core_bf16"):
+        skip_for_cpu("avx512_core_bf16")
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     done = subprocess.run(
         [program], capture_output=True, text=True, timeout=60, check=True, env=environment

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from onednn_py.backends.onednn.binding.library import library
 from onednn_py.tools.benchdnn import suites
+from tests.support.requirements import has_isa, skip_for_cpu
 
 SUITES = Path(suites.__file__).parent
 
@@ -28,10 +28,8 @@ sys.exit(main(command))
 
 @pytest.mark.parametrize("isa", ["sse41", "avx2", "avx512_core", "avx512_core_bf16"])
 def test_results_are_exact(isa: str, onednn: str) -> None:
-    lib = library().lib
-    needed = getattr(lib, f"dnnl_cpu_isa_{isa}")
-    if needed & lib.dnnl_get_effective_cpu_isa() != needed:
-        pytest.skip(f"this CPU has no {isa}")
+    if not has_isa(isa):
+        skip_for_cpu(isa)
     command = ["verify", "--dt", "f32,bf16,f16", "--format", "NCX,NXC", "--mb", "2"]
     command += ["--dir", "FWD_B,BWD_D,BWD_WB", "--max-flops", "2e7", "--compare", "none"]
     command += ["--conv", "--batch", str(SUITES / "conv" / "mobilenet.txt")]

@@ -18,7 +18,7 @@ from onednn_py.tools.benchdnn.case import Case as DescribedCase
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 from tests.support.candidate_runs import FORMATS, CandidateRun
 from tests.support.cases import Case, case
-from tests.support.requirements import needs_onednn
+from tests.support.requirements import has_dtype, needs_onednn, skip_for_cpu
 
 DEPTHWISE = case((9, 8), 3, 2, pads=1, minibatch=4, inputs=24, outputs=24, groups=24)
 GROUPS = case((9, 8), 3, 1, pads=1, minibatch=4, inputs=24, outputs=16, groups=4)
@@ -36,8 +36,9 @@ def with_loops(problem: Problem, dtype: str, name: str = "") -> Candidate:
     """Return the deconvolution of a problem that oneDNN makes of a convolution."""
     family = re.compile(f"^conv:any.*{name}")
     found = candidate_of(current_engine(), problem, Preference(Choice(dtype), family))
-    if found is None:
-        pytest.skip(f"oneDNN has no such deconvolution in {dtype} on this CPU")
+    if not has_dtype(dtype):
+        skip_for_cpu(dtype)
+    assert found is not None
     return found
 
 
@@ -96,8 +97,9 @@ def test_what_stays_a_deconvolution() -> None:
     def others(problem: Problem, choice: Choice, name: str = "") -> list[Preference]:
         family = re.compile(f"^conv:any.*{name}")
         found = candidate_of(current_engine(), problem, Preference(choice, family))
-        if found is None:
-            pytest.skip(f"oneDNN has no such deconvolution in {choice.compute_dtype} on this CPU")
+        if not has_dtype(choice.compute_dtype):
+            skip_for_cpu(choice.compute_dtype)
+        assert found is not None
         return list(in_place_of_loops(found, USUAL, "avx512_core_bf16"))
 
     text = "g24mb4ic24ih9oc24oh17kh3sh2ph1"
