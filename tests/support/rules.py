@@ -12,9 +12,27 @@ from onednn_py.testing import assert_matches, cases
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
-__all__ = ["AMX", "WITHOUT_AMX", "applying", "assert_exact", "problem_of", "shape_of"]
+__all__ = [
+    "AMX",
+    "AVX2",
+    "CPUS",
+    "WITHOUT_AMX",
+    "applying",
+    "assert_exact",
+    "assert_own",
+    "problem_of",
+    "shape_of",
+]
 
-AMX, WITHOUT_AMX = "avx512_core_amx", "avx512_core_bf16"
+AMX, WITHOUT_AMX, AVX2 = "avx512_core_amx", "avx512_core_bf16", "avx2"
+
+# CPUs that ask rules of their own: instruction set, and whether AVX-512 takes two halves.
+CPUS = {
+    "amx": (AMX, False),
+    "full width": (WITHOUT_AMX, False),
+    "half width": (WITHOUT_AMX, True),
+    "avx2": (AVX2, False),
+}
 
 TRANSPOSED = "deconv:"
 
@@ -60,6 +78,31 @@ def applying(
     shape = shape_of(text, cpu_isa, halves_avx512=halves_avx512)
     wanted = set(map(id, rules))
     return [rule for rule in rules_of(shape) if id(rule) in wanted]
+
+
+def assert_own(cpu: str, rules: Iterable[Rule], text: str, said: tuple[str, str]) -> None:
+    """Fail unless a CPU alone asks some rules about a problem, and the first says what is expected.
+
+    Parameters
+    ----------
+    cpu : str
+        Key of `CPUS`.
+    rules : iterable of Rule
+    text : str
+        As for `applying`.
+    said : (str, str)
+        Activations, and the name of an implementation that the rule prefers.
+    """
+    rules = tuple(rules)
+    asked = {
+        name: applying(rules, text, isa, halves_avx512=halves)
+        for name, (isa, halves) in CPUS.items()
+    }
+    rule, *_ = asked.pop(cpu)
+    activations, implementation = said
+    assert rule.activations == activations
+    assert rule.family.search(implementation)
+    assert not any(asked.values())
 
 
 def assert_exact(text: str) -> None:

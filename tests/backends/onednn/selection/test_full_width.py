@@ -10,7 +10,7 @@ from onednn_py.backends.onednn.selection.rules.full_width_bf16 import FULL_WIDTH
 from onednn_py.backends.onednn.selection.rules.full_width_f32 import FULL_WIDTH_F32
 from onednn_py.backends.onednn.selection.rules.rule import always, never
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact, shape_of
+from tests.support.rules import AMX, WITHOUT_AMX, applying, assert_exact, assert_own, shape_of
 
 FULL_WIDTH = (*FULL_WIDTH_BF16, *FULL_WIDTH_F32)
 
@@ -103,12 +103,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", OWN)
 def test_rules_of_full_width(text: str) -> None:
-    rule, *_ = applying(FULL_WIDTH, text, halves_avx512=False)
-    activations, implementation = OWN[text]
-    assert rule.activations == activations
-    assert rule.family.search(implementation)
-    assert not applying(FULL_WIDTH, text)
-    assert not applying(FULL_WIDTH, text, AMX, halves_avx512=False)
+    assert_own("full width", FULL_WIDTH, text, OWN[text])
 
 
 def test_each_rule_has_a_problem() -> None:

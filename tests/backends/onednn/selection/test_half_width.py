@@ -7,7 +7,7 @@ import pytest
 from onednn_py.backends.onednn.selection.rules.half_width_bf16 import HALF_WIDTH_BF16
 from onednn_py.backends.onednn.selection.rules.half_width_f32 import HALF_WIDTH_F32
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AMX, applying, assert_exact
+from tests.support.rules import applying, assert_exact, assert_own
 
 HALF_WIDTH = (*HALF_WIDTH_BF16, *HALF_WIDTH_F32)
 
@@ -54,12 +54,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", OWN)
 def test_rules_of_half_width(text: str) -> None:
-    rule, *_ = applying(HALF_WIDTH, text)
-    activations, implementation = OWN[text]
-    assert rule.activations == activations
-    assert rule.family.search(implementation)
-    assert not applying(HALF_WIDTH, text, halves_avx512=False)
-    assert not applying(HALF_WIDTH, text, AMX)
+    assert_own("half width", HALF_WIDTH, text, OWN[text])
 
 
 def test_each_rule_has_a_problem() -> None:

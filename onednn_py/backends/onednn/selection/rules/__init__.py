@@ -9,7 +9,7 @@ Rules for problems that no suite has were fitted on those of `benchmarks/survey.
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
 layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
 them choose, and name the problems that they lose. CPUs with AVX-512 and no AMX have rules that are
-asked before those.
+asked before those, and so have CPUs with AVX2 and no AVX-512.
 
 Where "full width" stands, a rule was measured again on a CPU without AMX whose AVX-512 units have
 full width, by `benchmarks/survey.py pairs`: the figures are how many times as long its choice takes
@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from .avx2_first import AVX2_FIRST
+from .avx2_last import AVX2_LAST
 from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
@@ -108,6 +110,7 @@ def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
 def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     """Return the tables that a kind of problems is looked up in, by order."""
     return (
+        *_with_avx2_alone(facts),
         IM2COL,
         *_without_amx(facts),
         TRANSPOSED if facts.transposed else (),
@@ -119,6 +122,12 @@ def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         LINES_WITHOUT_AMX if facts.has_avx512_alone else (),
         GENERAL,
     )
+
+
+def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
+    if not facts.has_avx2_alone or facts.bf16:  # of bfloat16 such CPUs have no kernels
+        return ()
+    return (AVX2_LAST if facts.channels_last else AVX2_FIRST,)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

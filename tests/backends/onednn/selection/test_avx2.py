@@ -1,0 +1,84 @@
+"""Rules where a CPU has AVX2 and no AVX-512."""
+
+from __future__ import annotations
+
+import pytest
+
+from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
+from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
+from tests.support.requirements import needs_onednn
+from tests.support.rules import AVX2, applying, assert_exact, assert_own
+
+RULES = (*AVX2_FIRST, *AVX2_LAST)
+
+# Each with the activations and an implementation of the rule that only such CPUs ask.
+OWN = {
+    "g256mb4ic256ih6oc256oh3kh2sh2ph0 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
+    "g8mb2ic32ih14oc32oh14kh3ph1 BWD_D f32 NCX": ("nxc", "jit:avx2"),
+    "mb8ic3ih11oc48oh6kh3sh2ph1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb2ic2id7ih4iw13oc25od7oh4ow13kd3kh3kw3pd1ph1pw1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb1ic512ih6oc12oh6kh3ph1 FWD_B f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:g4mb6ic16ih6oc32oh16kh3sh3ph1 FWD_B f32 NCX": ("nxc", "jit:avx2"),
+    "deconv:mb1ic32id6oc1od6kd3pd1 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb16ic256iw66oc4ow32kw4sw2pw0 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb4ic7ih8iw16oc4oh8ow16kh5kw5ph2pw2 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb16ic2ih6oc96oh3kh1sh2ph0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "g32mb6ic32ih6oc32oh5kh2ph0 FWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
+    "deconv:mb2ic1ih20oc32oh77kh7sh4ph3 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "deconv:mb1ic512iw235oc8ow469kw3sw2pw1 BWD_D f32 NCX": ("given", "conv:any+x64:gemm:jit"),
+    "deconv:mb32ic3iw72oc64ow72kw3pw1 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb6ic2id14oc12od6kd3sd2pd0 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
+    "mb6ic4ih9oc100oh8kh4ph1 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
+    "mb1ic16ih34oc16oh34kh1ph0 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
+    "mb2ic2ih84iw43oc8oh84ow43kh5kw5ph2pw2 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "mb2ic16id24oc4od5kd3sd4pd0dd2 BWD_W f32 NXC": ("any", "x64:gemm:jit"),
+    "deconv:mb6ic4ih14oc1oh27kh3sh2ph1 BWD_WB f32 NCX": ("given", "conv:any+x64:gemm:jit"),
+    "deconv:mb16ic6ih27oc64oh53kh1sh2ph0 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb4ic128ih10oc4oh19kh3sh2ph1 BWD_W f32 NCX": ("given", "conv:any+x64:gemm:jit"),
+    "mb6ic192iw45oc3ow45kw1pw0 BWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "mb6ic3ih16oc256oh7kh3sh2ph0 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "mb1ic6ih158oc12oh158kh5ph4dh1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb6ic512ih10oc2oh11kh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "deconv:mb6ic8ih11oc2oh11kh5ph2 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb6ic64ih9oc3oh36kh4sh4ph0 FWD_D f32 NXC": ("any", "x64:gemm:jit"),
+    "mb4ic32ih5oc128oh5kh1ph0 FWD_B f32 NXC": ("given", "jit_1x1:avx2"),
+    "deconv:mb32ic256iw11oc1ow22kw3sw2pw1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb1ic46ih15oc14oh15kh1ph0 BWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "mb8ic29ih5oc2oh3kh5sh2ph2 BWD_W f32 NXC": ("any", "x64:gemm:jit"),
+    "mb1ic16ih6oc512oh6kh7ph3 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "mb4ic16ih24oc32oh8kh3sh3ph0 BWD_WB f32 NXC": ("given", "jit:avx2"),
+    "mb6ic2iw1124oc128ow1124kw3pw1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "mb4ic24ih19oc16oh19kh3ph2dh1 BWD_W f32 NXC": ("any", "x64:gemm:jit"),
+    "g16mb16ic128ih47iw34oc128oh24ow17kh5kw5sh2sw2ph2pw2 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "deconv:mb1ic100ih6oc12oh11kh3sh2ph1 BWD_WB f32 NXC": ("given", "conv:any+x64:gemm:jit"),
+    "deconv:mb6ic512ih33oc6oh65kh3sh2ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
+}
+OTHERS = [
+    "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
+    "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
+    "mb16ic256ih56oc64kh3ph1 BWD_W f32 NXC",
+    "mb8ic3ih11oc48kh3sh2ph1 BWD_D bf16 NCX",
+    "mb4ic32ih5oc128kh1 FWD_B bf16 NXC",
+    "deconv:mb16ic64ih56oc64oh112kh2sh2 BWD_D f32 NCX",
+]
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_rules_of_avx2(text: str) -> None:
+    assert_own("avx2", RULES, text, OWN[text])
+
+
+def test_each_rule_has_a_problem() -> None:
+    found = {id(applying(RULES, text, AVX2)[0]) for text in OWN}
+    assert found == set(map(id, RULES))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_problems_that_none_of_them_is_for(text: str) -> None:
+    assert not applying(RULES, text, AVX2)
+
+
+@needs_onednn
+@pytest.mark.parametrize("text", OWN)
+def test_results_are_exact(text: str) -> None:
+    assert_exact(text)
