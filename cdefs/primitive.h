@@ -12,6 +12,7 @@ typedef enum {
     dnnl_query_scratchpad_md = 136,
     dnnl_query_ndims_s32 = 256,
     dnnl_query_dims = 257,
+    dnnl_query_data_type = 258,
     dnnl_query_inner_nblks_s32 = 263,
     dnnl_query_inner_blks = 264,
     dnnl_query_inner_idxs = 265

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.backends.onednn.binding.reorders import parts_of_run
 from onednn_py.backends.onednn.selection.bias_additions import MOST_ADDED_ONES, bias_addition
 from onednn_py.backends.onednn.selection.bias_sums import (
     OnesProduct,
@@ -341,6 +343,13 @@ class Lowering:
         """Add a reorder; reorders of the same inner buffer share a primitive."""
         engine, is_input = self._engine, input_operand is not None
         source, target = (self._buffers[index] for index in (reorder.source, reorder.target))
+        parts = () if is_input else parts_of_run(engine, source.desc, target.desc)
+        for part in parts:
+            read = replace(source, desc=part.source, offset=source.offset + part.source_offset)
+            written = replace(target, desc=part.target, offset=target.offset + part.target_offset)
+            self._reorder(reorder._replace(source=self._buffer(read), target=self._buffer(written)))
+        if parts:
+            return
         inner = reorder.target if is_input else reorder.source
         arguments = [
             (engine.argument("SRC"), reorder.source),

@@ -1,0 +1,106 @@
+"""Runs of elements that oneDNN's generated reorder leaves unwritten are reordered in two parts."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.backends import FALLBACK
+from onednn_py.backends.onednn.autotune import integer_tensors
+from onednn_py.backends.onednn.binding.reorders import parts_of_run
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.problem.call_spec import SubProblem
+from tests.support.requirements import needs_onednn
+from tests.support.rules import problem_of
+
+pytestmark = needs_onednn
+
+# Longer than the first cache of any CPU, and no whole number of blocks of 16 elements.
+LENGTH = 100_003
+
+
+def lengths(
+    shape: tuple[int, ...], read: tuple[int, ...], written: tuple[int, ...], dtype: str = "f32"
+) -> list[tuple[int, int, int]]:
+    """Return the bytes that each part of a reorder reads, and where its ends begin."""
+    engine = current_engine()
+    source = engine.strided_desc(shape, "f32", read)
+    target = engine.strided_desc(shape, dtype, written)
+    parts = parts_of_run(engine, source, target)
+    return [(engine.nbytes(part.source), part.source_offset, part.target_offset) for part in parts]
+
+
+@pytest.mark.parametrize("step", [4, 8, 12, 64])
+def test_a_run_has_whole_blocks_and_a_rest(step: int) -> None:
+    shape, read = (1, 3, 4132), (3 * 4132, 4132, 1)
+    written = (3 * 4132 * step, 4132 * step, step)
+    found = lengths(shape, read, written)
+    assert found == [(4 * 12384, 0, 0), (4 * 12, 4 * 12384, 4 * step * 12384)]
+
+
+def test_offsets_are_bytes_of_each_type() -> None:
+    found = lengths((1, 1, LENGTH), (LENGTH, LENGTH, 1), (4 * LENGTH, 4 * LENGTH, 4), "bf16")
+    assert found == [(4 * 100_000, 0, 0), (4 * 3, 4 * 100_000, 2 * 4 * 100_000)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "read", "written"),
+    [
+        ((1, 1, 4112), (4112, 4112, 1), (16448, 16448, 4)),  # whole blocks
+        ((1, 1, 1001), (1001, 1001, 1), (4004, 4004, 4)),  # short
+        ((1, 1, LENGTH), (LENGTH, LENGTH, 1), (3 * LENGTH, 3 * LENGTH, 3)),  # another step
+        ((1, 1, LENGTH), (LENGTH, LENGTH, 1), (LENGTH, LENGTH, 1)),  # dense
+        ((1, 3, 4132), (12396, 4132, 1), (60000, 20000, 4)),  # gaps between channels
+        ((1, 3, 4132), (12396, 1, 3), (49584, 16528, 4)),  # channels last to channels first
+        ((1, 1, 1), (1, 1, 1), (4, 4, 4)),
+    ],
+)
+def test_other_reorders_stay_whole(
+    shape: tuple[int, ...], read: tuple[int, ...], written: tuple[int, ...]
+) -> None:
+    assert lengths(shape, read, written) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("step", "outputs"), [(4, 1), (4, 3), (8, 2), (3, 1)])
+def test_a_result_of_every_nth_element(dtype: type, step: int, outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    src = rng.integers(-2, 3, (1, 4, LENGTH)).astype(dtype)
+    weights = rng.integers(-2, 3, (outputs, 4, 3)).astype(dtype)
+    attributes = {
+        "pads_begin": 1, "pads_end": 1, "data_format": "NCX", "weights_format": "OIX",
+        "backend": "onednn",
+    }  # fmt: skip
+    expected = onednn_py.convolution(src, weights, **attributes)
+    whole = np.zeros((1, outputs, LENGTH * step), dtype)
+    onednn_py.convolution(src, weights, out=whole[..., ::step], **attributes)
+    np.testing.assert_array_equal(
+        whole[..., ::step].astype(np.float32), expected.astype(np.float32)
+    )
+    assert not whole.reshape(1, outputs, LENGTH, step)[..., 1:].any()
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), [(2, "f32"), (4, "f32"), (6, "f32"), (4, "f16")])
+def test_every_way_to_compute_a_data_gradient_with_a_stride_of_four(
+    kernel: int, dtype: str
+) -> None:
+    """Flipped, its phases are written into every fourth column."""
+    text = f"mb1ic2iw{4 * 25_003}oc8ow25003kw{kernel}sw4pw{kernel // 5}"
+    problem = in_plane(problem_of(text, "BWD_D", dtype, "NCX"))
+    tensors = integer_tensors(problem)
+    diff_src = tensors["src"]
+    FALLBACK.plan((SubProblem(problem),)).execute(tensors)
+    expected = diff_src.astype(np.float32)
+    assert np.count_nonzero(expected) > 10_000
+    formulations = set()
+    for candidate in candidates(current_engine(), problem):
+        diff_src.fill(7)
+        OneDNNPlan(current_engine(), candidate).execute(tensors)
+        np.testing.assert_array_equal(diff_src.astype(np.float32), expected)
+        formulations.add(candidate.choice.formulation)
+    assert "flipped" in formulations
