@@ -110,8 +110,8 @@ def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
 def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     """Return the tables that a kind of problems is looked up in, by order."""
     return (
-        *_with_avx2_alone(facts),
         IM2COL,
+        *_with_avx2_alone(facts),
         *_without_amx(facts),
         TRANSPOSED if facts.transposed else (),
         SMALL,
