@@ -55,6 +55,22 @@ def report_lines(rows: Sequence[Row]) -> Iterator[str]:
         )
         yield f"        heuristic: {in_words(row['heuristic'])}"
         yield f"        measured:  {in_words(row['measured'])}"
+    yield from _wrong_lines(rows)
+
+
+def _wrong_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the recorded ways whose results differ from those of the rules' choice, if any."""
+    wrong = [(row, way) for row in rows for way in row.get("ways", ()) if "wrong" in way]
+    if not wrong:
+        return
+    yield ""
+    yield f"results that differ from those of the rules' choice: {len(wrong)}"
+    for row, way in wrong:
+        yield f"        {in_words([way['choice']])}, rules: {in_words(row['heuristic'])}"
+        yield (
+            f"        seed {row['seed']} {row['family']}: {row['operation']} {row['descriptor']}"
+            f" {row['direction']} {row['dtype']} {row['format']}"
+        )
 
 
 def _table(

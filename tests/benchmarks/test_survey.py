@@ -177,6 +177,14 @@ class TestMeasuring:
         assert found["measured"] == found["heuristic"]
         right = [way for way in found["ways"] if "wrong" not in way]
         assert len(right) == 1 < len(found["ways"])
+        named = list(survey.report_lines([found]))
+        number = len(found["ways"]) - 1
+        assert f"results that differ from those of the rules' choice: {number}" in named
+        assert sum("seed 10 " in line for line in named) == number + 1
+
+    def test_right_results_are_not_named(self, survey: Any) -> None:
+        ways = [{"choice": Choice("f32").as_dict(), "microseconds": 1.0}]
+        assert not any("differ" in line for line in survey.report_lines([row(1, 120, ways=ways)]))
 
     def test_plans_take_turns(self, survey: Any, measure: Any) -> None:
         for seed in self.SEEDS:
