@@ -1,7 +1,7 @@
-"""A stack of their own for signal handlers, on threads that run kernels which move the stack.
+"""An alternate stack for signal handlers, on threads that run kernels which move the stack.
 
 Before v3.11.2, oneDNN's generated float32 products (`x64:gemm:jit` and what is built on it) point
-the stack pointer of x86-64 at memory of the heap while they work on more than some hundred summands
+the stack pointer of x86-64 at memory of the heap where a block of summands exceeds their stack
 (uxlfoundation/oneDNN#4845). A signal handler that begins then writes over what lies in the heap
 before it, and the process ends a little later. Handlers of Python run on the thread's alternate
 stack if it has such a stack.
@@ -18,8 +18,8 @@ from typing import Any
 
 __all__ = ["SignalStack", "signal_stack"]
 
-# As much as handlers find on other threads of small stacks; only touched pages take memory. What
-# the kernel saves takes up to 11 KB of it, with the registers of AMX.
+# Bytes. The system saves up to 11 KB of registers there, with AMX; pages that no handler touches
+# take no memory.
 STACK_BYTES = 2**17
 GUARD_BYTES = mmap.PAGESIZE
 
@@ -42,15 +42,15 @@ class SignalStack(threading.local):
 
     Attributes
     ----------
-    is_sure : bool
-        Whether the thread has been asked for its stack, and given one if it had none.
+    is_ensured : bool
+        Whether the thread is known to have a stack, or could be given none.
     """
 
-    is_sure = False
+    is_ensured = False
 
     def ensure(self) -> None:
         """Give the calling thread an alternate stack, unless it has one; on Linux alone."""
-        self.is_sure = True
+        self.is_ensured = True
         if sys.platform != "linux" or _current(_scope()) is not None:
             return
         self._memory = _Memory(_scope())

@@ -262,7 +262,7 @@ class Program:
         frame.last = [pointer + 0 for pointer in pointers]
 
     def _run(self, frame: _Frame, hooks: ChunkHooks | None = None) -> None:
-        if self._moves_stack and not signal_stack.is_sure:
+        if self._moves_stack and not signal_stack.is_ensured:
             signal_stack.ensure()
         try:
             if self._enter is not None:
