@@ -153,7 +153,7 @@ if __name__ == "__main__":
     with all_taken():
         print(json.dumps(PROGRAMS[sys.argv[1]](*sys.argv[2:])), flush=True)
     if sys.argv[1] == "distributed":
-        # Threads of gloo outlive `destroy_process_group`. When such a thread releases a tensor while
-        # the interpreter ends, PyTorch itself aborts the process (pytorch#190489), so the interpreter
-        # is not ended here.
+        # Threads of gloo outlive `destroy_process_group`. When such a thread releases a tensor
+        # while the interpreter ends, PyTorch itself aborts the process (pytorch#190489), so the
+        # interpreter is not ended here.
         os._exit(0)
