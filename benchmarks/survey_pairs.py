@@ -89,7 +89,7 @@ def read_rules(path: Path) -> dict[str, Rule]:
 
 def of_half_width(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that CPUs would ask whose AVX-512 units have half the registers' width."""
-    shape.has_full_width = False
+    shape.has_full_width, shape.has_half_width = False, shape.has_avx512_alone
     return rules_of(shape)
 
 

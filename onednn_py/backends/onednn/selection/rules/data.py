@@ -27,8 +27,10 @@ DATA = (
         ),
         "given",
         GEMM,
-        "464 -> 21, 7 x 7, 1x1/2: 3; full width 0.81 of 36, of fewer channels 2.16 of 3",
+        "464 -> 21, 7 x 7, 1x1/2: 3; full width 0.81 of 36, of fewer channels 2.16 of 3;"
+        " half width 0.54 of 14, the others 1.44 of 47",
         on_full_width=lambda s: s.channels >= 76,
+        on_half_width=lambda s: s.all_pixels < 200 and s.group_products >= 6500,
     ),
     Rule(
         lambda s: (
@@ -81,8 +83,9 @@ DATA = (
         GEMM,
         "1 -> 96, 12216, 15/2: 3.7; 1 -> 88, 77 x 77 x 77, 1x3x3/2: 1.9; 1 -> 80, 231 x 231,"
         " 3x3/2: 1.9; 1 -> 48, 24 x 24 x 24, 1x3x3/2: 1.5; full width 0.50 of 8, of fewer outputs"
-        " 3.77 of 4",
+        " 3.77 of 4; half width 0.41 of 7, of fewer weights 2.58 of 23",
         on_full_width=lambda s: s.outputs >= 56,
+        on_half_width=lambda s: s.weights_size >= 400,
     ),
     Rule(
         lambda s: (
@@ -135,9 +138,10 @@ DATA = (
         "any",
         JIT,
         "16 -> 4, 42 x 42 x 42, 1x3x3: 1; 3 -> 4, 168 x 142, 5x5: 1.6; 1 -> 3, 128 x 128, 9x9: 5;"
-        " full width 2.59 of 16",
+        " full width 2.59 of 16; half width 1.71 of 84",
         formulation="flipped",
         on_full_width=never,
+        on_half_width=never,
     ),
     Rule(
         lambda s: s.bf16 and s.dense_first and s.inputs == 1 and s.strided and not s.line,
@@ -157,8 +161,9 @@ DATA = (
         "any",
         BRGEMM_STRIDED,
         "3 -> 34, 140 x 140, 7x7/2: 2.5 times as fast as gemm; 3 -> 22, 88 x 88, 5x5/2: 4.8"
-        " times; full width 1.29 of 30",
+        " times; full width 1.29 of 30; half width 1.13 of 108",
         on_full_width=never,
+        on_half_width=never,
     ),
     Rule(
         lambda s: (
@@ -172,9 +177,10 @@ DATA = (
         "any",
         JIT,
         "4 -> 32, 75 x 75, 7x7/2: 1.1; 1 -> 20, 226 x 169, 5x5/2: 1.3; 4 -> 16, 112 x 141, 7x7/2:"
-        " 1.9; full width 1.11 of 3",
+        " 1.9; full width 1.11 of 3; half width 1.41 of 46",
         formulation="flipped",
         on_full_width=never,
+        on_half_width=never,
     ),
     Rule(
         lambda s: s.bf16 and s.dense_last and s.channels <= 4 and s.is_1x1,
@@ -338,7 +344,8 @@ DATA = (
         BRGEMM,
         "256, 14 x 14, 3x3: 1.05 to 1.11; 256 -> 512, 68 x 68: 1.14; 256, 138 x 138: 0.93 to 0.96;"
         " 64, 48 x 48 x 48, 3x3x3: 1.2; 64 -> 128, 24 x 24 x 24: 1.11; 512, 7 x 7, minibatch 8:"
-        " 0.89",
+        " 0.89; half width 0.87 of 41, the others 1.10 of 89",
+        on_half_width=lambda s: s.transposed or s.line,
     ),
     Rule(
         lambda s: (

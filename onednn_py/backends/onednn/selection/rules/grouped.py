@@ -52,9 +52,11 @@ GROUPED = (
         "nxc",
         BRDGMM,
         "depthwise 8, 2100, 5: 1.8; 10, 13495, 15: 2.2; 24, 18638, 7: 1.2, where blocks of 16"
-        " channels are not full; full width 0.72 of 28, of fewer pixels 1.12 of 10",
+        " channels are not full; full width 0.72 of 28, of fewer pixels 1.12 of 10;"
+        " half width 0.73 of 41, of fewer pixels 1.36 of 32",
         formulation="flipped",
         on_full_width=lambda s: s.pixels >= 2200,
+        on_half_width=lambda s: s.pixels >= 2200,
     ),
     Rule(
         lambda s: (
@@ -86,9 +88,10 @@ GROUPED = (
         "nxc",
         BRDGMM,
         "jit_dw takes 1.26 times as long in geometric mean over 30 problems; 16, 70 x 70, 7x7:"
-        " 1.5; 256, 14 x 14, 5x5: 0.93; full width 1.11 of 30",
+        " 1.5; 256, 14 x 14, 5x5: 0.93; full width 1.11 of 30; half width 1.21 of 130",
         formulation="flipped",
         on_full_width=never,
+        on_half_width=never,
     ),
     Rule(
         lambda s: s.data and s.depthwise and s.channels_last,
@@ -116,19 +119,22 @@ GROUPED = (
         "any",
         DEPTHWISE,
         "depthwise 20, 19 x 19, 7x7: 6.7; depthwise 160, 32 x 35, 3x3: 7.1; depthwise 32, 8 x 8,"
-        " 6x6: 12",
+        " 6x6: 12; half width 0.16 of 103, strided in float32 2.18 of 27",
         formulation="flipped",
+        on_half_width=lambda s: s.bf16 or not s.strided,
     ),
     Rule(
         lambda s: s.data and s.depthwise and s.bf16,
         "any",
         ANY_NAME,
         "depthwise 68, 1952, 15: 1.9; depthwise 16, 900, 3: 3.1; depthwise 32, 38700, 3: 3.9;"
-        " full width 0.47, 1.63 of 40, of other problems 1.59 of 55",
+        " full width 0.47, 1.63 of 40, of other problems 1.59 of 55;"
+        " half width 0.59 of 21, of larger kernels 1.51 of 69",
         formulation="flipped",
         on_full_width=lambda s: (
             s.volume and not s.larger_kernel and (s.has_bias or (s.channels_last and s.in_patches))
         ),
+        on_half_width=lambda s: not s.larger_kernel,
     ),
     Rule(
         lambda s: s.forward and s.depthwise and s.channels_last and not s.bf16 and not s.line,
@@ -148,9 +154,11 @@ GROUPED = (
         "any",
         DEPTHWISE,
         "in chunks, gemm takes, depthwise 40, 91 x 91, 7x7 dilated by 7, with bias: 12 times as"
-        " long; 20, 91 x 91, 7x7: 7.9; 20, 112 x 112, 3x3: 2.4; full width 1.41 of 8",
+        " long; 20, 91 x 91, 7x7: 7.9; 20, 112 x 112, 3x3: 2.4; full width 1.41 of 8;"
+        " half width 1.98 of 24",
         splits=True,
         on_full_width=never,
+        on_half_width=never,
     ),
     Rule(
         lambda s: (
@@ -187,8 +195,9 @@ GROUPED = (
         DEPTHWISE,
         "depthwise 13, 4734, 3: 2.8; 8, 17800, 2: 5.0; bf16 8, 1500, 3: 2.5; 96, 208, 3: 1.0;"
         " larger kernels have no such implementation; full width 0.88 of 13, of larger weights"
-        " 1.47 of 55",
+        " 1.47 of 55; half width 0.68 of 39, of more channels 1.56 of 75",
         on_full_width=lambda s: s.weights_size < 96,
+        on_half_width=lambda s: s.inputs < 27,
     ),
     Rule(
         lambda s: s.weights and s.depthwise and s.channels_last,
@@ -354,7 +363,8 @@ GROUPED = (
         "given",
         JIT_AVX2,
         "64 groups of 4 -> 8, 25 x 25, 3x3: 4.8; 32 groups of 4 -> 4, 12 x 12, 1x1: 2.8; full"
-        " width 1.55 of 10",
+        " width 1.55 of 10; half width 0.80 of 25, of larger dst 1.38 of 49",
         on_full_width=never,
+        on_half_width=lambda s: s.dst_size < 50_000,
     ),
 )

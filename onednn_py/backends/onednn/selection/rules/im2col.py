@@ -60,10 +60,14 @@ IM2COL = (
         GEMM,
         "0.64, 1.69 of 167; 0.66, 1.48 of 90; 112 -> 1552, 7 x 7, 3x3/2, minibatch 1: 0.39; 868"
         " -> 320 transposed, 5 x 5, 2x2: 0.68; 56 -> 256, 6 x 8, 5x5, minibatch 2: 1.69; full"
-        " width 0.73 of 9, of fewer products 1.41 of 31",
+        " width 0.73 of 9, of fewer products 1.41 of 31;"
+        " half width 0.63 of 41, the others 1.23 of 71",
         formulation="im2col",
         weights="given",
         on_full_width=lambda s: s.group_products >= 16_000,
+        on_half_width=lambda s: (
+            (s.pixels < 25 and s.group_products >= 8000) or s.weights_size >= 2e6
+        ),
     ),
     Rule(
         lambda s: (
@@ -242,9 +246,11 @@ IM2COL = (
         "given",
         MATMUL,
         "0.57, 2.00 of 152; 0.63, 2.53 of 100; 392 -> 1752, 4 x 4, 2x2, minibatch 2: 0.65; 128 from"
-        " 344 transposed, 3 x 3 x 3, 3x3x3/2, minibatch 2: 2.53",
+        " 344 transposed, 3 x 3 x 3, 3x3x3/2, minibatch 2: 2.53;"
+        " half width 0.62 of 16, of fewer channels 1.97 of 7",
         formulation="im2col",
         weights="given",
+        on_half_width=lambda s: s.channels >= 100,
     ),
     Rule(
         lambda s: (
@@ -280,9 +286,10 @@ IM2COL = (
         "given",
         MATMUL,
         "0.55, 1.99 of 204; 0.57, 2.14 of 190; 2032 -> 1320, 4 x 4, 3x3, minibatch 4: 0.65; 88 ->"
-        " 128, 3 x 3, 5x5, minibatch 1: 2.14",
+        " 128, 3 x 3, 5x5, minibatch 1: 2.14; half width 0.79 of 54, the others 1.51 of 43",
         formulation="im2col",
         weights="given",
+        on_half_width=lambda s: s.channels >= 100 and s.all_pixels < 100,
     ),
     Rule(
         lambda s: (

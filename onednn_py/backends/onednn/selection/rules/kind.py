@@ -19,6 +19,7 @@ FACTS = (
     "has_amx",
     "has_avx512_alone",
     "has_full_width",
+    "has_half_width",
     "has_avx2_alone",
     "bf16",
     "channels_last",

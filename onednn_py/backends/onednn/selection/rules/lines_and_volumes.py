@@ -42,7 +42,8 @@ LINES = (
         "nxc",
         BRGEMM,
         "0.73, 1.32 of 25; 24 -> 32, 8000, 7 dilated by 512, minibatch 6: 0.34; 16 -> 208,"
-        " 3081, 5 dilated by 64: 1.32",
+        " 3081, 5 dilated by 64: 1.32; half width 0.92 of 29, of more inputs 1.17 of 20",
+        on_half_width=lambda s: s.inputs < 60,
     ),
     Rule(
         lambda s: (
@@ -72,7 +73,8 @@ VOLUMES = (
         "any",
         GEMM,
         "0.62, 0.85 of 3; 2 -> 41, 14 x 9 x 17, 3x3x3/2: 0.36; 1 -> 16, 7 x 8 x 3, 5x5x5/2,"
-        " minibatch 2: 0.85",
+        " minibatch 2: 0.85; half width 0.59 of 87, of more channels 1.37 of 29",
+        on_half_width=lambda s: s.channels < 10,
     ),
     Rule(
         lambda s: (
@@ -85,8 +87,10 @@ VOLUMES = (
         "nxc",
         JIT_BF16,
         "0.86, 1.03 of 9; 20 -> 31, 25 x 25 x 25, 3x3x3: 0.58; in a suite, of more work: 1.02 to"
-        " 1.09; full width 0.90 of 4, of more inputs 1.06 of 55",
+        " 1.09; full width 0.90 of 4, of more inputs 1.06 of 55;"
+        " half width 0.93 of 64, of more inputs 1.22 of 50",
         on_full_width=lambda s: s.inputs < 16,
+        on_half_width=lambda s: s.inputs < 48,
     ),
 )
 

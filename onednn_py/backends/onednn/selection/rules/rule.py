@@ -101,9 +101,9 @@ class Rule:
         Whether an implementation over the workspace limit is taken in chunks, in float32 too.
     threads : int or None
         As in `Choice`; None for as many as a problem of its size gets.
-    on_full_width : callable
-        What must apply, too, on CPUs without AMX whose AVX-512 units have full width: rules that
-        were fitted on other CPUs may lose there.
+    on_full_width, on_half_width : callable
+        What must apply, too, on CPUs without AMX whose AVX-512 units have full width, and where
+        they have half the registers' width: rules that were fitted on other CPUs may lose there.
     """
 
     applies: Callable[[Shape], bool]
@@ -116,10 +116,15 @@ class Rule:
     splits: bool = False
     threads: int | None = None
     on_full_width: Callable[[Shape], bool] = always
+    on_half_width: Callable[[Shape], bool] = always
 
     def holds(self, shape: Shape) -> bool:
         """Whether the rule is for a problem, on the CPU that the shape tells."""
-        return self.applies(shape) and (not shape.has_full_width or self.on_full_width(shape))
+        if not self.applies(shape):
+            return False
+        if shape.has_full_width:
+            return self.on_full_width(shape)
+        return not shape.has_half_width or self.on_half_width(shape)
 
 
 class Shape:
@@ -136,7 +141,8 @@ class Shape:
     ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too short for
     two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products may be
     rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of these; it
-    ``has_full_width`` if its AVX-512, without AMX, does not take halves of registers in turn.
+    ``has_half_width`` if its AVX-512, without AMX, takes halves of registers in turn, otherwise
+    ``has_full_width``.
     """
 
     def __init__(
@@ -152,6 +158,7 @@ class Shape:
         self.has_amx = "amx" in cpu_isa
         self.has_avx512_alone = not self.has_amx and "avx512" in cpu_isa
         self.has_full_width = self.has_avx512_alone and not halves_avx512
+        self.has_half_width = self.has_avx512_alone and halves_avx512
         self.has_avx2_alone = "avx2" in cpu_isa
         self.is_strict = problem.fpmath_mode == "strict"
         inner = problem.as_convolution()

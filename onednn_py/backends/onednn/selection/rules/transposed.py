@@ -10,6 +10,7 @@ from .rule import (
     JIT,
     JIT_1X1,
     Rule,
+    never,
 )
 
 __all__ = ["TRANSPOSED"]
@@ -145,8 +146,9 @@ TRANSPOSED = (
         lambda s: s.forward and not s.bf16 and s.dense_first and s.strided and s.pixels <= 16,
         "any",
         GEMM,
-        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28",
+        "transposed 1024 -> 512, 4 x 4 to 8 x 8, 4x4/2, backward data: 1.28; half width 1.91 of 67",
         formulation="as_convolution",
+        on_half_width=never,
     ),
     Rule(
         lambda s: s.forward and not s.bf16 and s.dense_first and s.in_patches and s.channels >= 64,
@@ -160,8 +162,10 @@ TRANSPOSED = (
         lambda s: s.forward and not s.bf16 and s.dense_first and s.strided and s.channels >= 128,
         "nxc",
         BRGEMM,
-        "transposed 512 -> 256, 8 x 8 to 16 x 16, 4x4/2, backward data: 1.11",
+        "transposed 512 -> 256, 8 x 8 to 16 x 16, 4x4/2, backward data: 1.11;"
+        " half width 1.16 of 22",
         formulation="as_convolution",
+        on_half_width=never,
     ),
     Rule(
         lambda s: s.forward and s.dense_last and s.strided and s.pixels <= 16,

@@ -84,7 +84,8 @@ BF16_WITHOUT_AMX = (
         "nxc",
         BRGEMM,
         "0.59, 1.03 of 17; 16 -> 136, 1098, 25 dilated by 64, minibatch 16: 0.51; 168 -> 9,"
-        " 2816, 5, minibatch 6: 1.03",
+        " 2816, 5, minibatch 6: 1.03; half width 0.79 of 56, of more outputs 1.22 of 48",
+        on_half_width=lambda s: s.outputs < 50,
     ),
     Rule(
         lambda s: s.data and s.dense_first and s.is_product and s.all_pixels > 1000,
@@ -287,7 +288,8 @@ BF16_WITHOUT_AMX = (
         "nxc",
         DEPTHWISE,
         "0.76, 1.20 of 12; depthwise 46, 42 x 42, 4x4, minibatch 4: 0.70; depthwise 46, 35 x"
-        " 35, 5x5/2, minibatch 16: 1.20",
+        " 35, 5x5/2, minibatch 16: 1.20; half width 0.90 of 45, of more channels 1.09 of 69",
+        on_half_width=lambda s: s.inputs < 32,
     ),
     Rule(
         lambda s: (
