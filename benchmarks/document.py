@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from statistics import geometric_mean
-from types import MappingProxyType
 from typing import Any
 
 from kinds import kind_rows, kind_summary
@@ -19,14 +18,14 @@ from onednn_py.tools.benchmark.report import tiny_rows
 from onednn_py.tools.benchmark.results import Result, from_json, grouped
 from onednn_py.tools.text import counted
 
-__all__ = ["THIS_MACHINE", "write_document"]
+__all__ = ["DOCUMENTED", "write_document"]
 
 MARKERS = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MACHINES = re.compile(r"(<!-- machines -->\n).*?(<!-- end -->)", re.DOTALL)
 KINDS = re.compile(r"(<!-- kinds: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# Name of the document's own machine in the table that compares machines.
-THIS_MACHINE = "avx512"
+# The machine whose times the document shows; others stand in the table that compares machines.
+DOCUMENTED = "zen4"
 
 # What one run of the command bench wrote, and the runs of a part by the value that it varies.
 Run = Mapping[str, Any]
@@ -36,8 +35,7 @@ Runs = Mapping[str, Run]
 def write_document(
     path: Path,
     parts: Mapping[str, Part],
-    measured: Mapping[str, Runs],
-    elsewhere: Mapping[str, Mapping[str, Runs]] = MappingProxyType({}),
+    machines: Mapping[str, Mapping[str, Runs]],
 ) -> None:
     """Replace the text between the markers of each measured part, and draw its figure.
 
@@ -46,11 +44,9 @@ def write_document(
     path : Path
         Figures go to a folder of its name, without the suffix.
     parts : mapping of str to Part
-    measured : mapping of str to Runs
-        By part.
-    elsewhere : mapping of str to mapping, optional
-        The same of other machines, by machine. A table compares machines; a part that the
-        document's own machine has not measured is taken from the first machine that has.
+    machines : mapping of str to mapping
+        What was measured, by machine and part. A part that `DOCUMENTED` has not measured is taken
+        from the first machine by name that has.
 
     Raises
     ------
@@ -67,28 +63,30 @@ def write_document(
         raise ValueError(f"{path}: expected markers of the machines' table once")
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
+    documented = machines.get(DOCUMENTED, {})
+    others = {name: machines[name] for name in sorted(machines) if name != DOCUMENTED}
 
     def filled(match: re.Match[str]) -> str:
         before, name, after = match.groups()
-        machines = (measured, *elsewhere.values())
-        runs = next((machine[name] for machine in machines if name in machine), None)
+        measured = (documented, *others.values())
+        runs = next((machine[name] for machine in measured if name in machine), None)
         if runs is None:
             return match[0]
         lines = _section(parts[name], runs, folder)
         return before + "\n" + "\n".join(lines) + "\n\n" + after
 
     text = MARKERS.sub(filled, text)
-    rows = _machine_rows(parts, {THIS_MACHINE: measured, **elsewhere})
+    rows = _machine_rows(parts, {DOCUMENTED: documented, **others})
     if len(rows) > 1:
         table = "\n".join(_table(rows))
         text = MACHINES.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
 
     def with_kinds(match: re.Match[str]) -> str:
         before, other, after = match.groups()
-        rows = kind_rows(measured, other)
+        rows = kind_rows(documented, other)
         if len(rows) < 2:
             return match[0]
-        lines = [*_table(rows), "", kind_summary(measured, other)]
+        lines = [*_table(rows), "", kind_summary(documented, other)]
         return before + "\n" + "\n".join(lines) + "\n\n" + after
 
     text = KINDS.sub(with_kinds, text)

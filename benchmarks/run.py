@@ -1,11 +1,11 @@
 #!/usr/bin/env python
 """Measures the parts of docs/performance.md, and writes its tables and figures.
 
-usage: benchmarks/run.py [--part NAME ...] [--machine NAME] [--again] [--document] [--list]
+usage: benchmarks/run.py --machine NAME [--part NAME ...] [--again]
+       benchmarks/run.py --document | --list [--machine NAME]
 
-A part's times are kept in benchmarks/results/NAME.json and not measured again, so that a long run
-may be interrupted. Times of another machine than the document's own go to a folder of its name,
-for the table that compares machines. The document is written from these files alone.
+A part's times are kept in benchmarks/results/MACHINE/PART.json and not measured again, so that a
+long run may be interrupted. The document is written from these files alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import checkout  # noqa: F401
-from document import THIS_MACHINE, write_document
+from document import DOCUMENTED, write_document
 from parts import PARTS, Part
 
 from onednn_py.cli import main as onednn_py
@@ -42,14 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--part", action="append", choices=PARTS, metavar="NAME", help="default: all of them"
     )
     parser.add_argument(
-        "--machine", type=_machine, metavar="NAME", help="default: the document's own"
+        "--machine", type=_machine, metavar="NAME", help="whose times these are, such as zen4"
     )
     parser.add_argument("--again", action="store_true", help="measure what is measured already")
     parser.add_argument("--document", action="store_true", help="measure nothing")
     parser.add_argument("--list", action="store_true", help="name the parts, and what is missing")
     parsed = parser.parse_args(arguments)
+    if not (parsed.machine or parsed.document or parsed.list):
+        parser.error("name the machine whose times these are: --machine=NAME")
     parts = [PARTS[name] for name in parsed.part or PARTS]
-    machine = parsed.machine or ""
+    machine = parsed.machine or DOCUMENTED
     if parsed.list:
         for part in parts:
             missing = len(part.runs) - len(_measured(part, machine))
@@ -60,27 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (RESULTS / machine).mkdir(parents=True, exist_ok=True)
         for part in parts:
             succeeded &= _measure(part, machine, again=parsed.again)
-    others = sorted(path.name for path in RESULTS.glob("*") if path.is_dir())
-    elsewhere = {name: _all_measured(name) for name in others}
-    write_document(ROOT / "docs" / "performance.md", PARTS, _all_measured(), elsewhere)
+    machines = {path.name: _all_measured(path.name) for path in RESULTS.glob("*/")}
+    write_document(ROOT / "docs" / "performance.md", PARTS, machines)
     return 0 if succeeded else 1
 
 
 def _machine(text: str) -> str:
-    if not re.fullmatch("[a-z0-9-]+", text) or text == THIS_MACHINE:
-        raise argparse.ArgumentTypeError(
-            f"expected small letters, digits and dashes, not {THIS_MACHINE!r}; got {text!r}"
-        )
+    if not re.fullmatch("[a-z0-9-]+", text):
+        raise argparse.ArgumentTypeError(f"expected small letters, digits, dashes; got {text!r}")
     return text
 
 
-def _measured(part: Part, machine: str = "") -> dict[str, Any]:
+def _measured(part: Part, machine: str) -> dict[str, Any]:
     """Return the part's runs, as the command bench wrote them, by the value that it varies."""
     path = RESULTS / machine / f"{part.name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _all_measured(machine: str = "") -> dict[str, Any]:
+def _all_measured(machine: str) -> dict[str, Any]:
     return {part.name: runs for part in PARTS.values() if (runs := _measured(part, machine))}
 
 

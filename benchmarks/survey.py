@@ -8,7 +8,7 @@ operations, each determined by its seed. Rules are fitted on some seeds and judg
   judge    compares the heuristic plan with the measured one, alternately
   pairs    compares the choice of each rule with the choice without the rule, alternately, on
            problems that are drawn until so many have two choices; or this CPU's choices with
-           those of CPUs whose AVX-512 units have half the registers' width
+           those by rules that the width of AVX-512 units does not limit
   search   looks for conditions under which what was recorded is faster than the rules' choice, and
            writes rules for pairs --rules
   report   writes tables of what was recorded or judged, by family, and a plot, or of pairs by rule
@@ -145,7 +145,7 @@ def _add_rules(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--by-width",
         action="store_true",
-        help="compare with the choice for AVX-512 units of half width, by the rule that makes it",
+        help="compare with the choice if the width of AVX-512 units set no limits, by its rule",
     )
     command.add_argument(
         "--rules",

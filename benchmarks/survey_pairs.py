@@ -26,7 +26,7 @@ from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.text import aligned
 
-__all__ = ["Pairs", "is_pair", "named_rules", "of_half_width", "pair_lines", "read_rules"]
+__all__ = ["Pairs", "is_pair", "named_rules", "pair_lines", "read_rules", "without_limits"]
 
 Row = dict[str, Any]
 
@@ -87,9 +87,9 @@ def read_rules(path: Path) -> dict[str, Rule]:
     return {f"RULES[{position}]": rule for position, rule in enumerate(found)}
 
 
-def of_half_width(shape: Shape) -> Iterator[Rule]:
-    """Yield the rules that CPUs would ask whose AVX-512 units have half the registers' width."""
-    shape.has_full_width, shape.has_half_width = False, shape.has_avx512_alone
+def without_limits(shape: Shape) -> Iterator[Rule]:
+    """Yield the rules for AVX-512 units of half the registers' width, without limits by width."""
+    shape.has_full_width = shape.has_half_width = False
     return rules_of(shape)
 
 
@@ -106,8 +106,8 @@ class Pairs:
     own : tuple of Rule
         Those that the library does not have, which are asked before its rules.
     by_width : bool
-        Whether the choice of this CPU is compared with that by `of_half_width`, and not with the
-        choice without one rule.
+        Whether the choice of this CPU is compared with that by `without_limits`, and not with the
+        choice without a rule.
     counts : Counter
         Problems timed for each rule.
     """
@@ -165,7 +165,7 @@ class Pairs:
                 yield rule
 
         # Rules are asked one by one until a rule's choice exists: the last that was asked decides.
-        order = of_half_width if self.by_width else self._order
+        order = without_limits if self.by_width else self._order
         decided = decide(engine, problem, rules=lambda shape: noted(order(shape)))
         last = asked[-1] if asked else None
         name = next((name for name, rule in self.rules.items() if rule is last), None)

@@ -48,6 +48,11 @@ def content(*results: Result, tiny: Result | None = None) -> dict[str, Any]:
     return written
 
 
+def write(scripts: Any, path: Path, measured: dict[str, Any], **others: dict[str, Any]) -> None:
+    """Write the document from what its own machine has measured, and others."""
+    scripts.write_document(path, scripts.PARTS, {scripts.DOCUMENTED: measured, **others})
+
+
 def result(name: str, native: float, direction: str = "BWD_D") -> Result:
     timings = {"ours": timed(0.01), "native": timed(0.01 * native), "torch": timed(0.02)}
     return Result(case(f"mb1ic4ih6oc8kh3n{name}", direction), timings, 1e9)
@@ -91,7 +96,7 @@ class TestDocument:
     def test_suites(self, path: Path, scripts: Any) -> None:
         results = [result("a:1", 2.0), result("a:2", 8.0), result("b:1", 0.5)]
         results += [result("b:1", 1.0, "BWD_W")]
-        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": content(*results)}})
+        write(scripts, path, {"f32-ncx-measure": {"": content(*results)}})
         text = path.read_text()
         assert "oneDNN 3, PyTorch 2, avx512_core, 2 threads, peak 1 GF/s f32." in text
         assert (
@@ -112,7 +117,7 @@ class TestDocument:
         measured = Result(made, timings, made.descriptor.flops / 0.004, 1e9)
         run = content(measured) | {"peak": {"f32": measured.peak}}
         run["bandwidth"] = {"1048576": 1.5e11, "33554432": None, "67108864": 2.4e10}
-        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": {"": run}})
+        write(scripts, path, {"f32-ncx-measure": {"": run}})
         text = path.read_text()
         assert "peak 0 GF/s f32, bandwidth 24 to 150 GB/s." in text
         assert (
@@ -124,28 +129,28 @@ class TestDocument:
         """Only parts that several machines have measured are compared."""
         here = {"": content(result("a:1", 2.0), result("a:2", 8.0))}
         there = {"": content(result("a:1", 0.5), result("a:1", 8.0, "BWD_W")) | {"cpu": "Fast 1"}}
-        scripts.write_document(
+        write(
+            scripts,
             path,
-            scripts.PARTS,
             {"f32-ncx-measure": here, "bf16-ncx-measure": here, "batch": {"1": here[""]}},
-            {"slow": {"f32-ncx-measure": there, "f16-ncx-measure": there, "batch": here}},
+            slow={"f32-ncx-measure": there, "f16-ncx-measure": there, "batch": here},
         )
         table = path.read_text().partition("<!-- machines -->\n")[2]
         rows = [line for line in table.splitlines() if line.startswith("|")][2:]
         assert rows == [
-            "| f32, NCX, effort measure | avx512 | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
+            "| f32, NCX, effort measure | zen4 | 1 GF/s f32 | 4.00 (2.00) | 2.00 (2.00) |",
             "| f32, NCX, effort measure | slow | 1 GF/s f32 | 2.00 (0.50) | 2.00 (2.00) |",
         ]
         # A part that only another machine has measured is shown from there.
         section = path.read_text().partition("<!-- measured: f16-ncx-measure -->\n")[2]
         assert section.lstrip().startswith("oneDNN 3, PyTorch 2, Fast 1, avx512_core")
-        scripts.write_document(path, scripts.PARTS, {"f32-ncx-measure": there})
+        write(scripts, path, {"f32-ncx-measure": there})
         assert "PyTorch 2, Fast 1, avx512_core, 2 threads" in path.read_text()
 
     def test_kinds(self, path: Path, scripts: Any) -> None:
         run = {"": content(result("a:1", 2.0), result("a:2", 2.0, "BWD_W"))}
         run[""]["cases"][0]["timings"]["torch"]["median"] = 0.005
-        scripts.write_document(path, scripts.PARTS, {"f32-ncx-heuristic": run})
+        write(scripts, path, {"f32-ncx-heuristic": run})
         text = path.read_text()
         assert "| problem | how many | data gradient, NCX | weights gradient, NCX |" in text
         assert (
@@ -184,22 +189,22 @@ class TestDocument:
         document = sys.modules["document"]
         for name in ("save_ratio_figure", "save_sweep_figure"):
             monkeypatch.setattr(document, name, lambda *_: None)
-        folders = [folder.name for folder in scripts.RESULTS.iterdir() if folder.is_dir()]
-        elsewhere = {name: scripts._all_measured(name) for name in folders}
-        scripts.write_document(path, scripts.PARTS, scripts._all_measured(), elsewhere)
+        machines = {at.name: scripts._all_measured(at.name) for at in scripts.RESULTS.glob("*/")}
+        assert scripts.DOCUMENTED in machines
+        scripts.write_document(path, scripts.PARTS, machines)
         assert path.read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
 
     def test_numpy_beside_native(self, path: Path, scripts: Any) -> None:
         timings = {"ours": timed(0.01), "native": timed(0.02), "numpy": timed(0.08)}
         run = content(Result(case("mb1ic4ih6oc8kh3na:1", "BWD_W"), timings, 1e9))
-        scripts.write_document(path, scripts.PARTS, {"numpy": {"": run}})
+        write(scripts, path, {"numpy": {"": run}})
         assert "NumPy backend has 0.25 of native's speed, at worst 0.25 (`a:1`, BWD_W)." in (
             path.read_text()
         )
 
     def test_a_sweep(self, path: Path, scripts: Any) -> None:
         runs = {"1": content(result("x", 2.0)), "8": content(result("x", 4.0))}
-        scripts.write_document(path, scripts.PARTS, {"batch": runs})
+        write(scripts, path, {"batch": runs})
         text = path.read_text()
         assert "| minibatch | x BWD_D, GF/s | BWD_D against native | BWD_D against torch |" in text
         assert "| 8 | 0 | 4.00 | 2.00 |" in text
@@ -208,24 +213,24 @@ class TestDocument:
     def test_tiny(self, path: Path, scripts: Any) -> None:
         timings = {"ours": timed(2e-5), "plan": timed(1e-5), "torch": timed(3e-5)}
         run = content(tiny=Result(bench.TINY, timings))
-        scripts.write_document(path, scripts.PARTS, {"tiny": {"": run}})
+        write(scripts, path, {"tiny": {"": run}})
         assert "| plain call | 20.0 |  | 1.50 |" in path.read_text()
 
     def test_writing_twice_changes_nothing(self, path: Path, scripts: Any) -> None:
         measured = {"numpy": {"": content(result("a:1", 2.0))}}
-        scripts.write_document(path, scripts.PARTS, measured)
+        write(scripts, path, measured)
         picture = path.parent / "performance" / "numpy.svg"
         first = path.read_text(), picture.read_bytes()
-        scripts.write_document(path, scripts.PARTS, measured)
+        write(scripts, path, measured)
         assert (path.read_text(), picture.read_bytes()) == first
 
     def test_markers_that_are_not_the_parts(self, path: Path, scripts: Any) -> None:
         path.write_text(path.read_text().replace("measured: tiny", "measured: huge"))
         with pytest.raises(ValueError, match="expected markers of each part once: huge, tiny"):
-            scripts.write_document(path, scripts.PARTS, {})
+            write(scripts, path, {})
         path.write_text(path.read_text().replace("huge", "tiny").replace("machines", "others"))
         with pytest.raises(ValueError, match="expected markers of the machines' table once"):
-            scripts.write_document(path, scripts.PARTS, {})
+            write(scripts, path, {})
 
 
 class TestRun:
@@ -254,33 +259,37 @@ class TestRun:
         self, scripts: Any, statuses: dict[str, int]
     ) -> None:
         sizes = len(scripts.PARTS["size"].runs)
-        assert scripts.main(["--part=size"]) == 0
-        assert scripts.main(["--part=size"]) == 0
+        measure = ["--part=size", "--machine=slow"]
+        assert scripts.main(measure) == 0
+        assert scripts.main(measure) == 0
         assert statuses["runs"] == sizes
-        assert scripts.main(["--part=size", "--again"]) == 0
+        assert scripts.main([*measure, "--again"]) == 0
         assert statuses["runs"] == 2 * sizes
-        assert scripts.main(["--part=size", "--document"]) == 0
+        assert scripts.main(["--document"]) == 0
         assert statuses["runs"] == 2 * sizes
 
-    def test_another_machine(
+    def test_machines(
         self, scripts: Any, statuses: dict[str, int], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert scripts.main(["--part=f32-ncx-measure"]) == 0
-        assert scripts.main(["--part=f32-ncx-measure", "--machine=slow"]) == 0
+        for name in (scripts.DOCUMENTED, "slow"):
+            assert scripts.main(["--part=f32-ncx-measure", f"--machine={name}"]) == 0
+            assert (scripts.RESULTS / name / "f32-ncx-measure.json").is_file()
         assert statuses["runs"] == 2
-        assert (scripts.RESULTS / "slow" / "f32-ncx-measure.json").is_file()
         document = (scripts.ROOT / "docs" / "performance.md").read_text()
         assert "| f32, NCX, effort measure | slow |" in document
-        for name in ("../elsewhere", "avx512"):
-            with pytest.raises(SystemExit):
-                scripts.main([f"--machine={name}"])
-            assert "expected small letters, digits and dashes" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            scripts.main(["--machine=../elsewhere"])
+        assert "expected small letters, digits, dashes" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            scripts.main(["--part=f32-ncx-measure"])
+        assert "name the machine" in capsys.readouterr().err
+        assert statuses["runs"] == 2
 
     def test_no_file_has_the_path_of_the_library(
         self, scripts: Any, statuses: dict[str, int]
     ) -> None:
-        scripts.main(["--part=size"])
-        text = (scripts.RESULTS / "size.json").read_text()
+        scripts.main(["--part=size", "--machine=slow"])
+        text = (scripts.RESULTS / "slow" / "size.json").read_text()
         assert "somewhere" not in text
 
     def test_an_interrupted_part_goes_on_where_it_was(
@@ -288,14 +297,16 @@ class TestRun:
     ) -> None:
         statuses["--mb=4"] = 130
         with pytest.raises(SystemExit) as caught:
-            scripts.main(["--part=batch"])
+            scripts.main(["--part=batch", "--machine=slow"])
         assert caught.value.code == 130
-        assert list(scripts._measured(scripts.PARTS["batch"])) == ["1", "2"]
+        assert list(scripts._measured(scripts.PARTS["batch"], "slow")) == ["1", "2"]
         del statuses["--mb=4"]
-        assert scripts.main(["--part=batch"]) == 0
-        assert list(scripts._measured(scripts.PARTS["batch"])) == list(scripts.PARTS["batch"].runs)
+        assert scripts.main(["--part=batch", "--machine=slow"]) == 0
+        assert list(scripts._measured(scripts.PARTS["batch"], "slow")) == list(
+            scripts.PARTS["batch"].runs
+        )
 
     def test_a_failure_is_reported_at_the_end(self, scripts: Any, statuses: dict[str, int]) -> None:
         statuses["--mb=1"] = 1
-        assert scripts.main(["--part=batch"]) == 1
+        assert scripts.main(["--part=batch", "--machine=slow"]) == 1
         assert statuses["runs"] == len(scripts.PARTS["batch"].runs)

@@ -80,20 +80,23 @@ RULES = (
             assert plan.choice.as_dict() == one["with"] != one["without"]
         assert max(every.counts.values()) == 1
 
-    def test_the_rules_of_units_of_half_width(self, survey: Any) -> None:
+    def test_rules_without_limits_by_width(self, survey: Any) -> None:
         """Other CPUs than that of the test have their rules, whatever it is."""
-        half = sys.modules["survey_pairs"].of_half_width
+        unlimited = sys.modules["survey_pairs"].without_limits
         text = "mb1ic8ih28oc8kh3ph1 BWD_D f32 NXC"
         (limited, *_) = rules_of(shape_of(text, WITHOUT_AMX, halves_avx512=True))
         full = shape_of(text, WITHOUT_AMX, halves_avx512=False)
         assert limited not in list(rules_of(full))
-        assert next(half(full)) is limited
+        assert next(unlimited(full)) is limited
+        text = "mb8ic32iw857oc64ow857kw5pw2 BWD_D bf16 NCX"
+        limited = next(unlimited(shape_of(text, WITHOUT_AMX, halves_avx512=True)))
+        assert limited not in list(rules_of(shape_of(text, WITHOUT_AMX, halves_avx512=True)))
 
-    def test_this_cpu_is_compared_with_units_of_half_width(
+    def test_this_cpu_is_compared_with_rules_without_limits(
         self, survey: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pairs = sys.modules["survey_pairs"]
-        monkeypatch.setattr(pairs, "of_half_width", lambda shape: reversed([*rules_of(shape)]))
+        monkeypatch.setattr(pairs, "without_limits", lambda shape: reversed([*rules_of(shape)]))
         out = tmp_path / "pairs.jsonl"
         options = ["pairs", "--by-width", "--seeds=0:60", "--problems=1", "--dtype=f32"]
         assert survey.main([*options, f"--out={out}"]) == 0
@@ -103,7 +106,7 @@ RULES = (
             case = next(case for case in drawn.cases if case.direction == one["direction"])
             problem = pairs.in_plane(case.problem())
             here = pairs.decide(pairs.current_engine(), problem)
-            there = pairs.decide(pairs.current_engine(), problem, rules=pairs.of_half_width)
+            there = pairs.decide(pairs.current_engine(), problem, rules=pairs.without_limits)
             assert here.choice.as_dict() == one["with"]
             assert there.choice.as_dict() == one["without"] != one["with"]
 
