@@ -78,6 +78,8 @@ ON_HALF_WIDTH = {
     "mb8ic32iw7266oc32ow7266kw5pw2 FWD_B bf16 NCX": True,
     "mb2ic16id6oc512od6kd3pd1 BWD_D f32 NCX": False,
     "mb1ic8id8oc96od8kd3pd1 BWD_D f32 NCX": True,
+    "mb1ic192ih16oc1024oh16kh3ph1 BWD_D f32 NCX": False,
+    "mb1ic192ih16oc960oh16kh3ph1 BWD_D f32 NCX": True,
     "mb8ic96id7oc64od7kd5pd2 FWD_D bf16 NCX": False,
     "mb6ic8id9oc112od9kd3pd1 FWD_D bf16 NCX": True,
     "mb8ic3ih7oc64oh3kh2sh2ph0 BWD_D bf16 NXC": False,
