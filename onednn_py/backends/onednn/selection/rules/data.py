@@ -362,7 +362,7 @@ DATA = (
         "1.07 of 9 drawn problems, at worst 0.97; 1.07 of 19 others, at worst 0.96; 224, 14 x 14,"
         " 3x3, minibatch 16: 1.13; both gradients, which share the reorder of diff_dst in layout"
         " any: 0.96 to 1.10, and with fewer channels down to 0.83 (64, 56 x 56); half width,"
-        " 1024 or 2048 channels of diff_dst: 1.10 of 77, at best 0.96; 256 to 960: 1.01 of 4",
+        " 1024 or 2048 channels of diff_dst: 1.09 of 56, at best 0.99; 256 to 960: 1.01 of 4",
         # Pixels of so many channels begin a multiple of 4096 bytes apart, in the same sets of the
         # first cache.
         on_half_width=lambda s: s.transposed or s.outputs % 1024 != 0,
