@@ -1,8 +1,9 @@
 #!/usr/bin/env python
 """A survey of problems that no suite has: how good are the rules that choose without measuring?
 
-Problems are drawn at random from families of networks and uses, or with --broad from all
-operations, each determined by its seed. Rules are fitted on some seeds and judged on others.
+Problems are drawn at random from families of networks and uses, with --broad from all operations,
+or with --deep from the large layers of deep networks, each determined by its seed. Rules are fitted
+on some seeds and judged on others.
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
@@ -24,7 +25,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp
 from pathlib import Path
 from statistics import fmean
@@ -32,6 +33,7 @@ from typing import Any
 
 import checkout  # noqa: F401
 from survey_broad import KINDS, draw_broadly
+from survey_deep import DEEP_FAMILIES, draw_deep
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
@@ -100,15 +102,24 @@ def _parser() -> argparse.ArgumentParser:
             help="END is not among them",
         )
         command.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
-        command.add_argument(
+        drawing = command.add_mutually_exclusive_group()
+        drawing.add_argument(
             "--broad",
             action="store_true",
             help="draw from all operations, into its own file",
         )
+        drawing.add_argument(
+            "--deep",
+            action="store_true",
+            help="draw large layers between many channels, into its own file",
+        )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
         command.add_argument(
-            "--family", choices=(*FAMILIES, *KINDS), action="append", help="likewise"
+            "--family",
+            choices=(*FAMILIES, *KINDS, *DEEP_FAMILIES),
+            action="append",
+            help="likewise",
         )
         command.add_argument("--direction", metavar="DIR,...", help="likewise: FWD_D, BWD_WB, ...")
         command.add_argument(
@@ -193,7 +204,7 @@ def drop_unfinished_line(path: Path) -> None:
 def _survey(parsed: argparse.Namespace) -> int:
     begin = time.monotonic()
     drop_unfinished_line(parsed.out)
-    make = draw_broadly if parsed.broad else draw
+    make = _drawing(parsed)
     known = {row["seed"] for row in read_rows(parsed.out)}
     todo = [
         drawn
@@ -237,7 +248,7 @@ def _pairs(parsed: argparse.Namespace) -> int:
     known = read_rows(parsed.out)
     pairs.counts.update(row["rule"] for row in known if is_pair(row))
     seeds_known = {row["seed"] for row in known}
-    make = draw_broadly if parsed.broad else draw
+    make = _drawing(parsed)
     _warn_of_busy_cores()
     number = failed = 0
     with parsed.out.open("a", encoding="utf-8") as file:
@@ -275,6 +286,12 @@ def _search(parsed: argparse.Namespace) -> int:
     loss = fmean(one.rules_take - one.least for one in problems)
     print(f"{len(problems)} problems, rules / fastest {exp(loss):.3f}; {len(found)} rules")
     return 0
+
+
+def _drawing(parsed: argparse.Namespace) -> Callable[[int], Drawn]:
+    if parsed.deep:
+        return draw_deep
+    return draw_broadly if parsed.broad else draw
 
 
 def _failure(drawn: Drawn, error: Exception) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Drawn:
     ----------
     seed : int
     family : str
-        Key of `FAMILIES`, or a kind of `survey_broad`.
+        Key of `FAMILIES`, or a kind of `survey_broad` or `survey_deep`.
     direction : str
         benchdnn's name, ``"BWD_DW"`` or ``"BWD_DWB"`` for both gradients of one call.
     cases : tuple of Case
@@ -139,13 +139,14 @@ def drawn_from(
     direction: str,
     dtype: str,
     data_format: str,
+    shortest: float = SHORTEST,
 ) -> Drawn:
     """Return a problem of a seed, whose shape is drawn until it is affordable and no suite's."""
     while True:
         descriptor = _descriptor(shape(rng), rng)
         if descriptor is not None and _anonymous(descriptor) not in _suite_descriptors():
             cases = _cases(direction, lambda one: Case(descriptor, one, dtype, data_format))  # noqa: B023
-            if _is_affordable(cases[0]):
+            if _is_affordable(cases[0], shortest):
                 return Drawn(seed, family, direction, cases)
 
 
@@ -200,7 +201,7 @@ def _anonymous(descriptor: Descriptor) -> Descriptor:
     return replace(descriptor, minibatch=1, name="")
 
 
-def _is_affordable(case: Case) -> bool:
+def _is_affordable(case: Case, shortest: float) -> bool:
     d = case.descriptor
     nbytes = case.numpy_dtype.itemsize * (
         d.minibatch * (d.inputs * prod(d.src) + d.outputs * prod(d.dst))
@@ -208,7 +209,7 @@ def _is_affordable(case: Case) -> bool:
     )
     thin = min(d.inputs, d.outputs) // d.groups < THIN
     seconds = d.flops / (THIN_RATE if thin else RATE) + nbytes / BANDWIDTH
-    return nbytes <= MOST_BYTES and SHORTEST <= seconds <= LONGEST
+    return nbytes <= MOST_BYTES and shortest <= seconds <= LONGEST
 
 
 def _between(rng: random.Random, low: int, high: int, multiple: int = 1) -> int:

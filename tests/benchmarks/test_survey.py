@@ -94,6 +94,22 @@ class TestDraw:
         for one in drawn[:60]:
             assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
 
+    def test_deep_draws_are_large_layers_of_many_channels(self, survey: Any) -> None:
+        drawn = [survey.draw_deep(seed) for seed in range(300)]
+        assert drawn[7] == survey.draw_deep(7) != drawn[8]
+        assert {one.family for one in drawn} == set(survey.DEEP_FAMILIES)
+        assert {one.direction for one in drawn} == {"FWD_D", "BWD_D", "BWD_W"}
+        cases = [one.cases[0] for one in drawn]
+        assert {len(case.descriptor.src) for case in cases} == {1, 2, 3}
+        assert any(case.descriptor.transposed for case in cases)
+        for case in cases:
+            assert case.descriptor.groups == 1
+            assert min(case.descriptor.inputs, case.descriptor.outputs) >= 32
+            seconds = case.descriptor.flops / 1e11 + case.nbytes / 1e10
+            assert 2e-3 <= seconds <= 60e-3
+        for one in drawn[:60]:
+            assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
+
     def test_tensors_are_not_too_large(self, survey: Any) -> None:
         for seed in range(200):
             for case in survey.draw(seed).cases:

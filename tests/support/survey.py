@@ -20,6 +20,7 @@ MODULES = (
     "checkout",
     "survey",
     "survey_broad",
+    "survey_deep",
     "survey_draw",
     "survey_measure",
     "survey_pairs",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
-RULES = (*AVX2_FIRST, *AVX2_LAST)
+RULES = (*AVX2_DEEP, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
@@ -52,11 +53,31 @@ OWN = {
     "g16mb16ic128ih47iw34oc128oh24ow17kh5kw5sh2sw2ph2pw2 BWD_W f32 NXC": ("any", "jit:avx2"),
     "deconv:mb1ic100ih6oc12oh11kh3sh2ph1 BWD_WB f32 NXC": ("given", "conv:any+x64:gemm:jit"),
     "deconv:mb6ic512ih33oc6oh65kh3sh2ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "mb1ic1024ih39oc48oh39kh1ph0 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb32ic64ih8oc768oh8kh1ph0 BWD_D f32 NCX": ("any", "jit_1x1:avx2"),
+    "mb16ic48ih14oc512oh7kh3sh2ph1 BWD_D f32 NCX": ("any", "brgconv_strided:avx2"),
+    "mb4ic512ih34oc96oh17kh1sh2ph0 FWD_D f32 NCX": ("any", "jit_1x1:avx2"),
+    "mb1ic768ih9oc512oh5kh3sh2ph1 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb1ic192ih6oc512oh6kh5ph2 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "mb1ic64ih12oc512oh12kh5ph2 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
+    "mb6ic256ih48oc64oh24kh1sh2ph0 BWD_W f32 NXC": ("any", "jit_1x1:avx2"),
+    "mb1ic512ih30oc768oh15kh1sh2ph0 BWD_W f32 NXC": ("given", "gemm:jit:f32"),
+    "mb1ic192ih76oc320oh38kh1sh2ph0 FWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "deconv:mb1ic320ih8oc256oh16kh4sh2ph1 BWD_D f32 NXC": ("given", "gemm:jit:f32"),
+    "deconv:mb16ic512ih10oc32oh20kh2sh2ph0 FWD_D f32 NCX": ("any", "jit_1x1:avx2"),
+    "mb6ic768ih11oc512oh6kh1sh2ph0 BWD_D f32 NCX": ("any", "jit_1x1:avx2"),
+    "mb32ic32ih34oc256oh17kh1sh2ph0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb6ic512ih5oc320oh10kh2sh2ph0 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
+    "mb2ic96ih21oc768oh11kh3sh2ph1 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "mb32ic320ih5oc256oh3kh3sh2ph1 BWD_W f32 NXC": ("given", "gemm:jit:f32"),
+    "mb16ic512ih4oc256oh4kh3ph1 BWD_W f32 NXC": ("given", "gemm:jit:f32"),
+    "mb1ic48ih29oc128oh29kh5ph2 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "deconv:mb2ic128ih22oc256oh44kh2sh2ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
 }
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
     "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
-    "mb16ic256ih56oc64kh3ph1 BWD_W f32 NXC",
+    "mb16ic256ih56oc64kh1 BWD_W f32 NXC",
     "mb8ic3ih11oc48kh3sh2ph1 BWD_D bf16 NCX",
     "mb4ic32ih5oc128kh1 FWD_B bf16 NXC",
     "deconv:mb16ic64ih56oc64oh112kh2sh2 BWD_D f32 NCX",

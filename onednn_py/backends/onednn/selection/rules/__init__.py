@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_first import AVX2_FIRST
 from .avx2_last import AVX2_LAST
 from .data import DATA
@@ -136,14 +137,19 @@ def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         (*DATA, *STRIDED_DATA) if facts.data else WEIGHTS if facts.weights else FORWARD,
         () if facts.dense else GROUPED_REST,
         LINES_WITHOUT_AMX if facts.has_avx512_alone else (),
+        AVX2_DEEP_REST if _is_of_avx2_alone(facts) else (),
         GENERAL,
     )
 
 
+def _is_of_avx2_alone(facts: Any) -> bool:
+    return facts.has_avx2_alone and not facts.bf16  # of bfloat16 such CPUs have no kernels
+
+
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
-    if not facts.has_avx2_alone or facts.bf16:  # of bfloat16 such CPUs have no kernels
+    if not _is_of_avx2_alone(facts):
         return ()
-    return (AVX2_LAST if facts.channels_last else AVX2_FIRST,)
+    return (AVX2_DEEP, AVX2_LAST if facts.channels_last else AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
