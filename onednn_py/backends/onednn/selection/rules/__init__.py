@@ -9,7 +9,8 @@ Rules for problems that no suite has were fitted on those of `benchmarks/survey.
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
 layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
 them choose, and name the problems that they lose. CPUs with AVX-512 and no AMX have rules that are
-asked before those, and so have CPUs with AVX2 and no AVX-512.
+asked before those, and so have CPUs with AVX2 and no AVX-512, some of which are asked before the
+general rules alone.
 
 Where "full width" or "half width" stands, a rule was measured again on a CPU without AMX whose
 AVX-512 units have the full or half the width of the registers, by `benchmarks/survey.py pairs`: the
