@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from onednn_py.tools.benchmark import torch_runner
+from onednn_py.tools.benchmark.worker_requests import requests_from
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     except ImportError as error:
         return _answer(answers, "failed", "missing", str(error))
     _answer(answers, "ok", version)
-    for line in sys.stdin:
+    for line in requests_from(sys.stdin):
         try:
             _answer(answers, "ok", json.dumps(_fulfilled(json.loads(line))))
         except MemoryError as error:
