@@ -73,6 +73,9 @@ OWN = {
     "mb16ic512ih4oc256oh4kh3ph1 BWD_W f32 NXC": ("given", "gemm:jit:f32"),
     "mb1ic48ih29oc128oh29kh5ph2 BWD_W f32 NXC": ("any", "jit:avx2"),
     "deconv:mb2ic128ih22oc256oh44kh2sh2ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "mb8ic256ih8oc256oh4kh4sh2ph1 BWD_D f32 NXC": ("nxc", "brgconv:avx2"),
+    "deconv:mb32ic96ih4oc512oh8kh4sh2ph1 BWD_D f32 NXC": ("given", "conv:any+brgconv:avx2"),
+    "deconv:mb16ic96ih13oc96oh26kh2sh2ph0 FWD_D f32 NXC": ("nxc", "jit_1x1:avx2"),
 }
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",

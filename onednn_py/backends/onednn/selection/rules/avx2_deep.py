@@ -2,12 +2,14 @@
 
 Fitted on 853 large layers that `benchmarks/survey.py record --deep` timed, on two cores of an AMD
 EPYC of family 25 without AVX-512. Ratios are of the rule's choice to that without it, by
-`pairs --deep`, on problems that were drawn after the rules: geometric mean, worst, of so many.
+`pairs --deep`, on problems that were drawn after the rules: geometric mean, worst, of so many. The
+last three rules of `AVX2_DEEP` come from layers of 32 to 128 images, and are judged on such, too.
 """
 
 from __future__ import annotations
 
 from .rule import (
+    BRGEMM_AVX2,
     BRGEMM_STRIDED,
     GEMM,
     JIT_1X1_AVX2,
@@ -199,6 +201,52 @@ AVX2_DEEP = (
         "any",
         JIT_1X1_AVX2,
         "0.75, 1.24 of 30",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.data
+            and s.strided
+            and not s.transposed
+            and s.positions >= 16
+            and s.pixels <= 16
+            and s.all_pixels >= 64
+            and _deep(s)
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.71, 1.29 of 22",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.forward
+            and s.strided
+            and s.transposed
+            and not s.in_patches
+            and s.positions >= 16
+            and s.pixels <= 16
+            and _deep(s)
+        ),
+        "given",
+        BRGEMM_AVX2,
+        "0.64, 0.77 of 8",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.data
+            and s.transposed
+            and s.in_patches
+            and not s.line
+            and s.all_pixels >= 100
+            and _deep(s)
+        ),
+        "nxc",
+        JIT_1X1_AVX2,
+        "0.82, 1.36 of 48",
         formulation="flipped",
     ),
 )
