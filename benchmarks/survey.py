@@ -33,7 +33,7 @@ from typing import Any
 
 import checkout  # noqa: F401
 from survey_broad import KINDS, draw_broadly
-from survey_deep import DEEP_FAMILIES, draw_deep
+from survey_deep import DEEP_FAMILIES, draw_deep, draw_deep_of_many_images
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
@@ -112,6 +112,11 @@ def _parser() -> argparse.ArgumentParser:
             "--deep",
             action="store_true",
             help="draw large layers between many channels, into its own file",
+        )
+        drawing.add_argument(
+            "--deep-many-images",
+            action="store_true",
+            help="likewise, with four times the images where these are small",
         )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
@@ -289,6 +294,8 @@ def _search(parsed: argparse.Namespace) -> int:
 
 
 def _drawing(parsed: argparse.Namespace) -> Callable[[int], Drawn]:
+    if parsed.deep_many_images:
+        return draw_deep_of_many_images
     if parsed.deep:
         return draw_deep
     return draw_broadly if parsed.broad else draw

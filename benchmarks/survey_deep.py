@@ -6,12 +6,13 @@ Most problems of the families are small: a rule that loses on large ones alone g
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from survey_draw import DTYPES, Drawn, Shape, drawn_from
 
 from onednn_py.tools.benchdnn.case import DATA_FORMATS
 
-__all__ = ["DEEP_FAMILIES", "draw_deep"]
+__all__ = ["DEEP_FAMILIES", "draw_deep", "draw_deep_of_many_images"]
 
 DIRECTIONS = ("FWD_D", "BWD_D", "BWD_W")
 
@@ -47,6 +48,20 @@ def draw_deep(seed: int) -> Drawn:
         return _shape(rng, family)
 
     return drawn_from(rng, shape, seed, family, direction, dtype, data_format, shortest=SHORTEST)
+
+
+def draw_deep_of_many_images(seed: int) -> Drawn:
+    """Return the layer of a seed with four times its images where that is a usual minibatch.
+
+    That is where 8 images or more are at most 40 pixels wide and there are 64 channels or more.
+    Other layers are those of `draw_deep`.
+    """
+    drawn = draw_deep(seed)
+    (case,) = drawn.cases
+    d = case.descriptor
+    if d.minibatch < 8 or max(d.dst) > 40 or min(d.inputs, d.outputs) < 64:
+        return drawn
+    return replace(drawn, cases=(replace(case, descriptor=replace(d, minibatch=4 * d.minibatch)),))
 
 
 def _shape(rng: random.Random, family: str) -> Shape:

@@ -110,6 +110,21 @@ class TestDraw:
         for one in drawn[:60]:
             assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
 
+    def test_deep_draws_of_many_images(self, survey: Any) -> None:
+        found = set()
+        for seed in range(300):
+            before = survey.draw_deep(seed)
+            after = survey.draw_deep_of_many_images(seed)
+            d, many = before.cases[0].descriptor, after.cases[0].descriptor
+            factor = many.minibatch // d.minibatch
+            assert many == d.with_minibatch(factor * d.minibatch)
+            assert before.family == after.family
+            found.add(factor)
+            if factor == 4:
+                assert many.minibatch in {32, 64, 128}
+                assert max(d.dst) <= 40
+        assert found == {1, 4}
+
     def test_tensors_are_not_too_large(self, survey: Any) -> None:
         for seed in range(200):
             for case in survey.draw(seed).cases:
