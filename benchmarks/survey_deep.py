@@ -61,7 +61,8 @@ def draw_deep_of_many_images(seed: int) -> Drawn:
     d = case.descriptor
     if d.minibatch < 8 or max(d.dst) > 40 or min(d.inputs, d.outputs) < 64:
         return drawn
-    return replace(drawn, cases=(replace(case, descriptor=replace(d, minibatch=4 * d.minibatch)),))
+    many = replace(case, descriptor=d.with_minibatch(4 * d.minibatch))
+    return replace(drawn, cases=(many,))
 
 
 def _shape(rng: random.Random, family: str) -> Shape:

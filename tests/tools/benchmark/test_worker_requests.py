@@ -25,7 +25,7 @@ file = open(sys.argv[1], "w")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("ok", flush=True)
 for request in requests_from(sys.stdin):
-    print("begun", file=sys.stderr, flush=True)
+    print("begun", file=file, flush=True)
     time.sleep(60)
 """
 
@@ -57,7 +57,10 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -
         assert parent.stdout is not None
         assert parent.stdout.readline() == "started\n"
         assert is_held(path)
-        time.sleep(0.2)  # the request is on its way
+        until = time.monotonic() + 30
+        while path.read_text() != "begun\n":
+            assert time.monotonic() < until, "no request has begun"
+            time.sleep(0.01)
         parent.send_signal(number)
     until = time.monotonic() + 30
     while is_held(path):
