@@ -87,7 +87,10 @@ class CastTensor:
             added = self.candidate.formulation.bias_of(self.role, self._chunk(index), array, bias)
             with np.errstate(all="ignore"):  # as rounding is silent
                 source += added
-        round_into(seen[part.spans(source.shape)], source)
+        result = seen[part.spans(source.shape)]
+        if result.shape != source.shape:  # channels that were added to the copy
+            source = source[tuple(map(slice, result.shape))]
+        round_into(result, source)
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
         """Return a chunk's copy as an array, in a workspace or in another block of memory.

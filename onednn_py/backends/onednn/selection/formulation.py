@@ -18,6 +18,7 @@ from .chunks import Chunk
 from .dst_as_weights import is_line, seen_by_tiles
 from .im2col import gather
 from .matmul import Product
+from .padded_channels import copy_beside_zeros
 from .planes import view_in_plane
 
 __all__ = ["SUM_DTYPE", "Formulation", "on_copies"]
@@ -170,8 +171,12 @@ class Formulation:
         if role == "src" and self.gathers:
             images, channels = part.spans(target.shape)[:2]
             gather(target, seen[images, channels], chunk.problem)
+            return
+        values = seen[part.spans(target.shape)]
+        if values.shape == target.shape:
+            widen_into(target, values)
         else:
-            widen_into(target, seen[part.spans(target.shape)])
+            copy_beside_zeros(target, values)
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""

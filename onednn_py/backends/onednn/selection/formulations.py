@@ -11,6 +11,7 @@ from . import product_formulations
 from .chunks import split
 from .dst_as_weights import as_tiles
 from .formulation import Formulation, on_copies
+from .padded_channels import padded
 from .phases import as_forward, phases, unwritten
 from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
@@ -23,6 +24,7 @@ __all__ = ["FORMULATIONS", "formulate"]
 # matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
+# padded_channels: a weights gradient with zeros beside the channels of diff_dst.
 FORMULATIONS = (
     "direct",
     "as_convolution",
@@ -31,6 +33,7 @@ FORMULATIONS = (
     "flipped",
     "dst_as_weights",
     "im2col",
+    "padded_channels",
 )
 
 
@@ -58,6 +61,8 @@ def formulate(
         return _flipped(asked, compute_dtype) if chunks == 1 else None
     if formulation == "dst_as_weights":
         return _dst_as_weights(asked, compute_dtype) if chunks == 1 else None
+    if formulation == "padded_channels":
+        return _padded_channels(asked, compute_dtype, bias_apart) if chunks == 1 else None
     if formulation == "matmul":
         return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
     if formulation == "im2col":
@@ -195,6 +200,24 @@ def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
         bias_apart=asked.has_bias_gradient,
         copied=copied,
         dst_is_weights=True,
+    )
+
+
+def _padded_channels(asked: Problem, compute_dtype: str, bias_apart: bool) -> Formulation | None:
+    """Return a weights gradient on a copy of diff_dst that has zeros beside its channels."""
+    plain = formulate(
+        asked, compute_dtype, "as_convolution" if asked.transposed else "direct", 1, "", bias_apart
+    )
+    problem = None if plain is None else padded(plain.problem)
+    if plain is None or problem is None:
+        return None
+    (chunk,) = plain.chunks
+    copied = {role for role in ("weights", "dst", "bias") if role in problem.layouts}
+    return replace(
+        plain,
+        problem=problem,
+        chunks=(replace(chunk, problem=problem),),
+        copied=plain.copied | copied,
     )
 
 

@@ -18,9 +18,10 @@ from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
 from .heuristics import fallbacks, gains_from_bias_apart
 from .limits import compute_dtypes
+from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
 from .preference import Preference
-from .rules import DEPTHWISE, GEMM
+from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
     agree_on_shared,
@@ -46,6 +47,9 @@ LAYOUTS = (
     ("nxc", "any"),
     ("ncx", "any"),
 )
+
+# The implementations that are worth trying where a formulation is made for them.
+FAMILIES = {"dst_as_weights": DEPTHWISE, "padded_channels": JIT}
 
 
 def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) -> Candidate:
@@ -181,7 +185,7 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
         for dtype in compute_dtypes(problem):
             good = minibatch_chunks(problem, dtype)
             numbers = [n for n in (good // 2, good, 2 * good) if good > 1 and n > 1]
-            for formulation, bias_apart in product(FORMULATIONS, apart):
+            for formulation, bias_apart in product(_formulations(engine, problem), apart):
                 like = Choice(dtype, formulation, threads=threads, bias_apart=bias_apart)
                 with engine.on_threads(threads):
                     choices = [one for one in _choices(engine, problem, like) if one not in known]
@@ -191,6 +195,13 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
                     candidate = candidate_of(engine, problem, preference)
                     if candidate is not None:
                         yield from _variants(engine, candidate, numbers)
+
+
+def _formulations(engine: Engine, problem: Problem) -> tuple[str, ...]:
+    """Return the formulations that may be the fastest on this CPU."""
+    if is_worth_padding(engine, problem):
+        return FORMULATIONS
+    return tuple(name for name in FORMULATIONS if name != "padded_channels")
 
 
 def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> list[Candidate]:
@@ -208,8 +219,7 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
     """Yield choices like another that differ in implementations or layouts.
 
     A bias gradient is tried apart from gemm, and from other implementations where that is known to
-    be faster. Where that is known, it is not tried inside of the implementation. diff_dst as
-    weights is for depthwise kernels alone.
+    be faster. Where that is known, it is not tried inside of the implementation.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
@@ -221,7 +231,8 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
                 continue
             if gains and not candidate.choice.bias_apart:
                 continue
-            if like.formulation == "dst_as_weights" and not DEPTHWISE.search(name):
+            wanted = FAMILIES.get(like.formulation, ANY_NAME)
+            if not wanted.search(name):
                 continue
             layouts = _layouts(engine, candidate)
             is_known = any(
