@@ -61,6 +61,8 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
         With status ``unimplemented`` if there is none; with any other status at once.
     """
     for preference in preferences:
+        if not _may_gain(engine, problem, preference.choice.formulation):
+            continue
         candidate = candidate_of(engine, problem, preference)
         if candidate is not None:
             return _without_loops(engine, candidate, preference)
@@ -185,7 +187,8 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
         for dtype in compute_dtypes(problem):
             good = minibatch_chunks(problem, dtype)
             numbers = [n for n in (good // 2, good, 2 * good) if good > 1 and n > 1]
-            for formulation, bias_apart in product(_formulations(engine, problem), apart):
+            formulations = [one for one in FORMULATIONS if _may_gain(engine, problem, one)]
+            for formulation, bias_apart in product(formulations, apart):
                 like = Choice(dtype, formulation, threads=threads, bias_apart=bias_apart)
                 with engine.on_threads(threads):
                     choices = [one for one in _choices(engine, problem, like) if one not in known]
@@ -197,11 +200,9 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
                         yield from _variants(engine, candidate, numbers)
 
 
-def _formulations(engine: Engine, problem: Problem) -> tuple[str, ...]:
-    """Return the formulations that may be the fastest on this CPU."""
-    if is_worth_padding(engine, problem):
-        return FORMULATIONS
-    return tuple(name for name in FORMULATIONS if name != "padded_channels")
+def _may_gain(engine: Engine, problem: Problem, formulation: str) -> bool:
+    """Whether a formulation may be the fastest with this CPU and this version of oneDNN."""
+    return formulation != "padded_channels" or is_worth_padding(engine, problem)
 
 
 def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> list[Candidate]:

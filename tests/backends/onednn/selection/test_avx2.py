@@ -7,10 +7,11 @@ import pytest
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
+from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
-RULES = (*AVX2_DEEP, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
+RULES = (*AVX2_DEEP, *AVX2_PADDED, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {

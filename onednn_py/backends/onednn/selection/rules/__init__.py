@@ -30,6 +30,7 @@ from typing import Any
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_first import AVX2_FIRST
 from .avx2_last import AVX2_LAST
+from .avx2_padded import AVX2_PADDED
 from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
@@ -150,7 +151,7 @@ def _is_of_avx2_alone(facts: Any) -> bool:
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
-    return (AVX2_DEEP, AVX2_LAST if facts.channels_last else AVX2_FIRST)
+    return (AVX2_DEEP, AVX2_PADDED, AVX2_LAST if facts.channels_last else AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

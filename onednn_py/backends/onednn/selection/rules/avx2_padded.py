@@ -1,0 +1,54 @@
+"""Rules of float32 for CPUs that have AVX2 and no AVX-512: weights gradients of few outputs.
+
+oneDNN v3.2 computes them by matrix products alone where their channels do not fill a load, unless
+zeros beside the channels do. Ratios are of the rule's choice to that without it, by
+`benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric mean, worst, of
+so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
+"""
+
+from __future__ import annotations
+
+from .rule import JIT_AVX2, Rule, Shape
+
+__all__ = ["AVX2_PADDED"]
+
+# Below so many operations, the copies take longer than what they gain.
+LEAST_FLOPS = 4e6
+
+
+def _lacks_channels(shape: Shape) -> bool:
+    """Whether a problem has less outputs than a register, and not as many as half of it."""
+    return (
+        shape.dense
+        and shape.weights
+        and shape.outputs < 8
+        and shape.outputs != 4
+        and not shape.is_1x1
+        and shape.flops >= LEAST_FLOPS
+    )
+
+
+AVX2_PADDED = (
+    Rule(
+        lambda s: s.channels_last and _lacks_channels(s),
+        "given",
+        JIT_AVX2,
+        "?",
+        formulation="padded_channels",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and _lacks_channels(s)
+            and not s.transposed
+            and not s.strided
+            and not s.volume
+            and s.positions >= 25
+            and (s.inputs <= 2 or s.outputs == 1)
+        ),
+        "nxc",
+        JIT_AVX2,
+        "?",
+        formulation="padded_channels",
+    ),
+)
