@@ -66,10 +66,10 @@ def test_every_bit(channels: int, family: str, data_format: str) -> None:
             run = run_of(geometry, family, data_format, dtype)
             if formulate(run.problem, "f32", "padded_channels") is None:
                 continue  # the other tensor has these channels
-            for activations in ("any", "given", "nxc"):
+            for activations in ("any", "given" if data_format == "NXC" else "nxc"):
                 check(run, activations)
                 checked += 1
-    assert checked >= 18
+    assert checked >= 12
 
 
 @needs_onednn
