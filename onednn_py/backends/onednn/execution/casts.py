@@ -12,7 +12,6 @@ import numpy.typing as npt
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import TensorLayout
-from onednn_py.system.casting import round_into
 
 __all__ = ["CastTensor", "Casts"]
 
@@ -81,16 +80,12 @@ class CastTensor:
 
     def write(self, array: Array, source: Array, index: int = 0, bias: Array | None = None) -> None:
         """Round a chunk's copy, to which a bias is added, into the caller's tensor."""
-        seen = self.candidate.formulation.seen(self.role, array)
-        part = self._chunk(index).tensors[self.role]
+        formulation, chunk = self.candidate.formulation, self._chunk(index)
         if bias is not None:
-            added = self.candidate.formulation.bias_of(self.role, self._chunk(index), array, bias)
+            added = formulation.bias_of(self.role, chunk, array, bias)
             with np.errstate(all="ignore"):  # as rounding is silent
                 source += added
-        result = seen[part.spans(source.shape)]
-        if result.shape != source.shape:  # channels that were added to the copy
-            source = source[tuple(map(slice, result.shape))]
-        round_into(result, source)
+        formulation.round_back(self.role, chunk, array, source)
 
     def view(self, block: npt.NDArray[Any], offset: int | None = None, index: int = 0) -> Array:
         """Return a chunk's copy as an array, in a workspace or in another block of memory.

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem, TensorLayout
-from onednn_py.system.casting import widen_into
+from onednn_py.system.casting import round_into, widen_into
 from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk
 from .dst_as_weights import is_line, seen_by_tiles
 from .im2col import gather
 from .matmul import Product
+from .merged_groups import blocks, by_merged_group
 from .padded_channels import copy_beside_zeros
 from .planes import view_in_plane
 
@@ -58,6 +59,8 @@ class Formulation:
         Whether the primitives are those of `dst_as_weights`.
     gathers : bool
         Whether the copy of src has the patches of `im2col`.
+    merged_groups : int
+        How many groups of ``asked`` make a group of ``problem``, whose weights are zero between them.
     """
 
     asked: Problem
@@ -72,6 +75,7 @@ class Formulation:
     is_partial: bool = False
     dst_is_weights: bool = False
     gathers: bool = False
+    merged_groups: int = 1
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -107,7 +111,8 @@ class Formulation:
             of_matrix = getattr(problem, role).dense(), geometry if role == "src" else None
         if role != "weights":
             return of_matrix
-        return self.swaps_channels, self.flips, self.dst_is_weights, factors, of_matrix
+        forms = self.swaps_channels, self.flips, self.dst_is_weights, self.merged_groups
+        return *forms, factors, of_matrix
 
     def dtype(self, role: str) -> str:
         """Return the data type of what the primitive reads or writes."""
@@ -172,11 +177,28 @@ class Formulation:
             images, channels = part.spans(target.shape)[:2]
             gather(target, seen[images, channels], chunk.problem)
             return
+        if role == "weights" and self.merged_groups > 1:
+            target[...] = 0
+            seen = by_merged_group(seen, self.merged_groups)
+            widen_into(blocks(target, self.merged_groups), seen)
+            return
         values = seen[part.spans(target.shape)]
         if values.shape == target.shape:
             widen_into(target, values)
         else:
             copy_beside_zeros(target, values)
+
+    def round_back(self, role: str, chunk: Chunk, array: Array, source: Array) -> None:
+        """Round a chunk's copy of the result into that of ``asked``, by the role in ``problem``."""
+        seen = self.seen(role, array)
+        if role == "weights" and self.merged_groups > 1:
+            source = blocks(source, self.merged_groups)
+            round_into(by_merged_group(seen, self.merged_groups), source)
+            return
+        result = seen[chunk.tensors[role].spans(source.shape)]
+        if result.shape != source.shape:  # channels that were added to the copy
+            source = source[tuple(map(slice, result.shape))]
+        round_into(result, source)
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""

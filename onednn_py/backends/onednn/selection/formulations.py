@@ -11,6 +11,7 @@ from . import product_formulations
 from .chunks import split
 from .dst_as_weights import as_tiles
 from .formulation import Formulation, on_copies
+from .merged_groups import merged, number_to_merge
 from .padded_channels import padded
 from .phases import as_forward, phases, unwritten
 from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
@@ -24,7 +25,8 @@ __all__ = ["FORMULATIONS", "formulate"]
 # matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
-# padded_channels: a weights gradient with zeros beside the channels of diff_dst.
+# padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
+# problem in groups of few channels in fewer groups of more.
 FORMULATIONS = (
     "direct",
     "as_convolution",
@@ -34,6 +36,7 @@ FORMULATIONS = (
     "dst_as_weights",
     "im2col",
     "padded_channels",
+    "merged_groups",
 )
 
 
@@ -63,6 +66,8 @@ def formulate(
         return _dst_as_weights(asked, compute_dtype) if chunks == 1 else None
     if formulation == "padded_channels":
         return _padded_channels(asked, compute_dtype, bias_apart) if chunks == 1 else None
+    if formulation == "merged_groups":
+        return _merged_groups(asked, compute_dtype, chunks, split_axis, bias_apart)
     if formulation == "matmul":
         return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
     if formulation == "im2col":
@@ -205,9 +210,7 @@ def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
 
 def _padded_channels(asked: Problem, compute_dtype: str, bias_apart: bool) -> Formulation | None:
     """Return a weights gradient on a copy of diff_dst that has zeros beside its channels."""
-    plain = formulate(
-        asked, compute_dtype, "as_convolution" if asked.transposed else "direct", 1, "", bias_apart
-    )
+    plain = _on_convolutions(asked, compute_dtype, bias_apart)
     problem = None if plain is None else padded(plain.problem)
     if plain is None or problem is None:
         return None
@@ -219,6 +222,42 @@ def _padded_channels(asked: Problem, compute_dtype: str, bias_apart: bool) -> Fo
         chunks=(replace(chunk, problem=problem),),
         copied=plain.copied | copied,
     )
+
+
+def _merged_groups(
+    asked: Problem, compute_dtype: str, chunks: int, split_axis: str, bias_apart: bool
+) -> Formulation | None:
+    """Return a problem in groups of few channels in fewer groups, of weights with zeros."""
+    number = number_to_merge(asked)
+    if number == 1 or (chunks > 1 and split_axis == "channels"):
+        return None
+    plain = _on_convolutions(asked, compute_dtype, bias_apart, chunks, split_axis)
+    if plain is None:
+        return None
+    same: dict[Problem, Problem] = {}
+    problems = [same.setdefault(p, p) for p in (merged(c.problem, number) for c in plain.chunks)]
+    return replace(
+        plain,
+        problem=merged(plain.problem, number),
+        chunks=tuple(
+            replace(chunk, problem=problem)
+            for chunk, problem in zip(plain.chunks, problems, strict=True)
+        ),
+        copied=plain.copied | {"weights"},
+        merged_groups=number,
+    )
+
+
+def _on_convolutions(
+    asked: Problem,
+    compute_dtype: str,
+    bias_apart: bool,
+    chunks: int = 1,
+    split_axis: str = "minibatch",
+) -> Formulation | None:
+    """Return a problem, transposed or not, on the convolution primitives."""
+    formulation = "as_convolution" if asked.transposed else "direct"
+    return formulate(asked, compute_dtype, formulation, chunks, split_axis, bias_apart)
 
 
 def _misses_bias(asked: Problem, is_shortened: bool, chunks: int, split_axis: str) -> bool:

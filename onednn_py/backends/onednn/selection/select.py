@@ -21,7 +21,7 @@ from .limits import compute_dtypes
 from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
 from .preference import Preference
-from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT
+from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT, NOT_GEMM
 from .thresholds import may_run_on_one_thread, minibatch_chunks
 from .workspace import (
     agree_on_shared,
@@ -49,7 +49,7 @@ LAYOUTS = (
 )
 
 # The implementations that are worth trying where a formulation is made for them.
-FAMILIES = {"dst_as_weights": DEPTHWISE, "padded_channels": JIT}
+FAMILIES = {"dst_as_weights": DEPTHWISE, "padded_channels": JIT, "merged_groups": NOT_GEMM}
 
 
 def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) -> Candidate:
@@ -202,6 +202,8 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
 
 def _may_gain(engine: Engine, problem: Problem, formulation: str) -> bool:
     """Whether a formulation may be the fastest with this CPU and this version of oneDNN."""
+    if formulation == "merged_groups":
+        return "avx512" not in engine.library.cpu_isa  # not measured on others
     return formulation != "padded_channels" or is_worth_padding(engine, problem)
 
 
