@@ -30,6 +30,7 @@ from typing import Any
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_first import AVX2_FIRST
 from .avx2_last import AVX2_LAST
+from .avx2_merged import AVX2_MERGED
 from .avx2_padded import AVX2_PADDED
 from .data import DATA
 from .few_channels import FEW_CHANNELS
@@ -151,7 +152,8 @@ def _is_of_avx2_alone(facts: Any) -> bool:
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
-    return (AVX2_DEEP, AVX2_PADDED, AVX2_LAST if facts.channels_last else AVX2_FIRST)
+    own = AVX2_PADDED if facts.dense else AVX2_MERGED
+    return (AVX2_DEEP, own, AVX2_LAST if facts.channels_last else AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
