@@ -35,6 +35,7 @@ AVX2_MERGED = (
             s.channels_last
             and s.forward
             and _has_part_of_a_register(s.inputs, s)
+            and s.inputs >= 2 * s.groups
             and s.flops >= 1e6
         ),
         "given",
@@ -49,6 +50,7 @@ AVX2_MERGED = (
             and _has_part_of_a_register(s.inputs, s)
             and not s.volume
             and s.positions >= 9
+            and s.outputs <= 2 * s.inputs
             and s.flops >= 1e6
         ),
         "any",
@@ -74,7 +76,7 @@ AVX2_MERGED = (
             not s.channels_last
             and s.weights
             and _is_large_in_groups(s)
-            and s.group_products == 16
+            and (s.group_channels, s.group_products) == (4, 16)
             and s.groups >= 8
             and s.flops >= 1e7
         ),
