@@ -63,7 +63,8 @@ AVX2_MERGED = (
             not s.channels_last
             and s.data
             and _is_large_in_groups(s)
-            and s.group_channels >= 2
+            and s.group_channels >= 4
+            and s.group_products <= 64
             and s.groups >= 4
         ),
         "any",
