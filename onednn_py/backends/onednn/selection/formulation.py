@@ -60,7 +60,7 @@ class Formulation:
     gathers : bool
         Whether the copy of src has the patches of `im2col`.
     merged_groups : int
-        How many groups of ``asked`` make a group of ``problem``, whose weights are zero between them.
+        How many groups of ``asked`` make one of ``problem``, whose weights are zero between them.
     """
 
     asked: Problem

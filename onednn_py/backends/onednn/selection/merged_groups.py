@@ -68,7 +68,8 @@ def blocks(weights: Array, number: int) -> Array:
     """
     groups, outputs, inputs, *kernel = weights.shape
     apart = (groups, number, outputs // number, number, inputs // number, *kernel)
-    return np.einsum("gmomi...->gmoi...", weights.reshape(apart))
+    view: Array = np.einsum("gmomi...->gmoi...", weights.reshape(apart))
+    return view
 
 
 def by_merged_group(weights: Array, number: int) -> Array:

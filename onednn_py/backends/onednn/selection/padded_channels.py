@@ -1,9 +1,9 @@
-"""Weights gradients with zeros beside the channels of diff_dst, up to as many as are loaded at once.
+"""Weights gradients with zeros beside the channels of diff_dst, for loads of whole registers.
 
-oneDNN's kernels of AVX2 read diff_dst with channels last 4 or 8 channels at a time. What they do
-with fewer is forbidden (see `weights_defects.stale_lanes`), and what remains is a matrix product for
-each image, which takes 2 to 6 times as long. A copy of diff_dst with zeros beside its channels gives
-these kernels whole loads. The gradient of the added channels is left behind.
+oneDNN's kernels of AVX2 read diff_dst with channels last 4 or 8 channels at a time. They must not
+read fewer (see `weights_defects.stale_lanes`), and what remains is a matrix product for each image,
+which takes 2 to 6 times as long. A copy of diff_dst with zeros beside its channels gives these
+kernels whole loads. The gradient of the added channels is left behind.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def padded(problem: Problem) -> Problem | None:
 
 
 def is_worth_padding(engine: Engine, problem: Problem) -> bool:
-    """Whether the kernels of AVX2 are this CPU's best, and may not run on the channels as they are."""
+    """Whether the kernels of AVX2 are this CPU's best, and must not read the channels as they are."""
     library = engine.library
     inner = problem.as_convolution()
     last = replace(inner, dst=inner.dst.with_channels("nxc"))

@@ -7,11 +7,12 @@ import pytest
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
+from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
-RULES = (*AVX2_DEEP, *AVX2_PADDED, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
+RULES = (*AVX2_DEEP, *AVX2_PADDED, *AVX2_MERGED, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
@@ -77,6 +78,13 @@ OWN = {
     "mb8ic256ih8oc256oh4kh4sh2ph1 BWD_D f32 NXC": ("nxc", "brgconv:avx2"),
     "deconv:mb32ic96ih4oc512oh8kh4sh2ph1 BWD_D f32 NXC": ("given", "conv:any+brgconv:avx2"),
     "deconv:mb16ic96ih13oc96oh26kh2sh2ph0 FWD_D f32 NXC": ("nxc", "jit_1x1:avx2"),
+    "mb6ic2ih49oc3oh49kh5ph2 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "mb2ic1ih56oc3oh56kh11ph5 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "g32mb1ic128ih12oc128oh12kh3ph1 FWD_B f32 NXC": ("given", "jit:avx2"),
+    "g2mb8ic8ih22oc8oh22kh3ph1 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "g8mb4ic32ih24oc32oh24kh3ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
+    "g64mb2ic256ih17oc256oh17kh3ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "g16mb6ic256iw63oc32ow61kw3pw0 BWD_W f32 NXC": ("any", "jit:avx2"),
 }
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",

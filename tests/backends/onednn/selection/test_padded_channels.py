@@ -1,4 +1,4 @@
-"""Weights gradients on a diff_dst with zeros beside its channels: exact, where they are worth it."""
+"""Weights gradients on a diff_dst with zeros beside its channels: exact, where it is worth it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ FAMILIES = ("convolution", "conv_transpose")
 
 
 def with_channels(channels: int) -> dict[str, Case]:
-    """Return geometries of which one tensor or the other has so many channels."""
-    outputs: dict[str, Any] = {"inputs": 16, "outputs": channels}
-    inputs: dict[str, Any] = {"inputs": channels, "outputs": 16}
+    """Return geometries of so many outputs, in the roles of a convolution."""
+    numbers: dict[str, Any] = {"inputs": 16, "outputs": channels}
     return {
-        "3x3": case((9, 8), 3, pads=1, minibatch=3, **outputs),
-        "stride": case((9, 8), 3, 2, pads=(1, 0), **inputs),
-        "tail": case((11, 11), 2, 3, pads=(0, 1), **outputs),
-        "line": case(40, 3, 2, 2, **outputs),
-        "volume": case((6, 5, 4), (1, 2, 3), **outputs),
-        "1x1": case((6, 5), 1, 2, **inputs),
+        "3x3": case((9, 8), 3, pads=1, minibatch=3, **numbers),
+        "stride": case((9, 8), 3, 2, pads=(1, 0), **numbers),
+        "tail": case((11, 11), 2, 3, pads=(0, 1), **numbers),
+        "line": case(40, 3, 2, 2, **numbers),
+        "volume": case((6, 5, 4), (1, 2, 3), **numbers),
+        "1x1": case((6, 5), 1, 2, **numbers),
     }
 
 
@@ -60,16 +59,11 @@ def check(run: CandidateRun, activations: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("channels", [1, 2, 3, 5, COPIED_ONE_BY_ONE + 1, 18])
 def test_every_bit(channels: int, family: str, data_format: str) -> None:
-    checked = 0
     for geometry in with_channels(channels).values():
         for dtype in ("f32", "bf16", "f16"):
             run = run_of(geometry, family, data_format, dtype)
-            if formulate(run.problem, "f32", "padded_channels") is None:
-                continue  # the other tensor has these channels
             for activations in ("any", "given" if data_format == "NXC" else "nxc"):
                 check(run, activations)
-                checked += 1
-    assert checked >= 12
 
 
 @needs_onednn
@@ -116,13 +110,11 @@ def engine(cpu_isa: str, version: tuple[int, int, int]) -> Any:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_where_it_is_worth_it(family: str) -> None:
     """Kernels of AVX-512 take any channels, and so do those of AVX2 from oneDNN 3.3 on."""
-    problem = run_of(with_channels(3)["3x3"], "convolution").problem
-    if family == "conv_transpose":
-        problem = run_of(with_channels(3)["stride"], family).problem
+    problem = run_of(with_channels(3)["stride"], family).problem
     assert is_worth_padding(engine("avx2", (3, 2, 0)), problem)
     assert not is_worth_padding(engine("avx512_core", (3, 2, 0)), problem)
     assert not is_worth_padding(engine("avx2", (3, 3, 0)), problem)
-    whole = run_of(with_channels(4)["3x3"], "convolution").problem
+    whole = run_of(with_channels(4)["stride"], family).problem
     assert not is_worth_padding(engine("avx2", (3, 2, 0)), whole)
 
 
