@@ -60,7 +60,7 @@ def padded(problem: Problem) -> Problem | None:
 
 
 def is_worth_padding(engine: Engine, problem: Problem) -> bool:
-    """Whether the kernels of AVX2 are this CPU's best, and must not read the channels as they are."""
+    """Whether the kernels of AVX2 are this CPU's best, and must not read these channels."""
     library = engine.library
     inner = problem.as_convolution()
     last = replace(inner, dst=inner.dst.with_channels("nxc"))
