@@ -86,7 +86,7 @@ def test_every_candidate_is_right_in_chunks(name: str, operation: str) -> None:
 
 @needs_onednn
 @pytest.mark.usefixtures("chunk_per_image")
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("f16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("name", ["2d_groups_16", "2d_depthwise", "3x3_stride", "1d_dilated"])
 def test_in_half_precision(name: str, operation: str, dtype: str) -> None:
@@ -100,7 +100,7 @@ def test_in_half_precision(name: str, operation: str, dtype: str) -> None:
 
 @needs_onednn
 @pytest.mark.usefixtures("chunk_per_image")
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", pytest.param("f16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_images_that_are_no_blocks_of_memory(operation: str, dtype: str) -> None:
     forms = (channels_outermost, images_innermost, crop)

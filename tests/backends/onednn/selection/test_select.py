@@ -68,7 +68,7 @@ def test_every_candidate_is_right(name: str, operation: str) -> None:
     check_all(GEOMETRIES[name], operation, "f32")
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("f16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(
     "name",
