@@ -30,6 +30,10 @@ _PRODUCTS = (_Kernel.Slow2d, _Kernel.SlowTranspose2d, _Kernel.SlowTranspose3d)
 _SMALL_PRODUCT = 3e7
 _SMALL_VOLUME = 1e6
 
+# On CPUs with AVX2 alone, the way to PyTorch's kernel costs smaller calls as much as it gains: some
+# 28 microseconds, 20 of which are PyTorch's way to a kernel in Python.
+_LARGE_ON_AVX2 = 5e6
+
 
 class Call(NamedTuple):
     """What rules know of a call.
@@ -68,7 +72,7 @@ class Call(NamedTuple):
         return self.geometry.groups > 1 and self.weights_shape[1] == 1
 
     def is_native(self, dtype: torch.dtype) -> bool:
-        """Whether a call is of a type, and PyTorch computes it by oneDNN, as it does where it can."""
+        """Whether a call is of a type, which PyTorch computes by oneDNN where it can."""
         return self.dtype is dtype and self.kernel == _Kernel.Mkldnn
 
 
@@ -133,26 +137,21 @@ def _depthwise(call: Call) -> bool:
 
 
 def _large_kernel_on_avx2(call: Call) -> bool:
-    # 53 calls: 0.63.
+    # 50 calls of more than 0.3 ms: 0.62; left to PyTorch, 31 others: 0.95.
     is_thin = call.geometry.groups == 1 and max(call.src_shape[1], call.dst_shape[1]) <= 16
     is_forward = call.forward and not call.geometry.transposed
-    return is_forward and is_thin and prod(call.weights_shape[2:]) >= 49
-
-
-def _grouped_on_avx2(call: Call) -> bool:
-    # Up to 8 channels a group, 59 calls: 0.87; more of them, 20 calls: 0.99.
-    is_grouped = call.geometry.groups > 1 and not call.is_depthwise
-    return call.forward and is_grouped and call.src_shape[1] // call.geometry.groups <= 8
+    is_large = prod(call.weights_shape[2:]) >= 49 and call.flops >= _LARGE_ON_AVX2
+    return is_forward and is_thin and is_large
 
 
 def _parts_of_loads_on_avx2(call: Call) -> bool:
-    # The gradient of weights of outputs that fill no loads of 4. Of more than 8, alone, 29 calls:
-    # 0.79, beside that of src, 44 calls: 0.93. Of fewer, below what a copy is worth, 20 calls: 0.73.
+    # The gradient of weights alone, of outputs that fill no loads of 4 and are too many for a copy
+    # that does: 19 calls of more than 0.3 ms: 0.80; left to PyTorch, 11 others: 0.91. Beside the
+    # gradient of src it is worth nothing.
     outputs = call.dst_shape[1]
     is_dense = call.geometry.groups == 1 and not call.geometry.transposed
-    fills_none = is_dense and outputs % 4 != 0 and prod(call.weights_shape[2:]) > 1
-    is_better = call.only_weights if outputs > 8 else call.flops < 4e6
-    return not call.forward and fills_none and is_better
+    fills_none = outputs > 8 and outputs % 4 != 0 and prod(call.weights_shape[2:]) > 1
+    return call.only_weights and is_dense and fills_none and call.flops >= _LARGE_ON_AVX2
 
 
 _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
@@ -167,7 +166,6 @@ _RULES: tuple[tuple[str, Callable[[Call], bool]], ...] = (
 # Of float32 with channels last, on CPUs with AVX2 alone.
 _RULES_OF_AVX2: tuple[tuple[str, Callable[[Call], bool]], ...] = (
     ("faster in PyTorch: large kernels between few channels, on AVX2", _large_kernel_on_avx2),
-    ("faster in PyTorch: groups of few channels, on AVX2", _grouped_on_avx2),
     ("faster in PyTorch: weights of parts of registers, on AVX2", _parts_of_loads_on_avx2),
 )
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import onednn_py.torch
+from onednn_py.torch import preference
 from tests.support.torch_comparison import sixteen_bits_by
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("preferences")]
@@ -41,6 +42,8 @@ STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
 GROUPED = {"faster in PyTorch: bfloat16 in groups"}
 VOLUME = {"faster in PyTorch: bfloat16 volumes of few channels"}
 DEPTHWISE = {"faster in PyTorch: depthwise in 16 bits"}
+LARGE_ON_AVX2 = {"faster in PyTorch: large kernels between few channels, on AVX2"}
+PARTS_ON_AVX2 = {"faster in PyTorch: weights of parts of registers, on AVX2"}
 
 
 @pytest.fixture
@@ -133,3 +136,40 @@ def test_kernels_of_16_bits_that_are_not_onednns_are_not_preferred() -> None:
     with sixteen_bits_by(torch._C._ConvBackend.SlowDilated2d):
         assert reasons((2, 8, 20, 20), (8, 1, 3, 3), BF16, True, groups=8)[0] == set()
         assert reasons((8, 8, 20, 20), (8, 8, 1, 1), BF16, True, stride=2)[0] == set()
+
+
+@pytest.fixture
+def avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preference, "_has_avx2_alone", True)
+
+
+@pytest.mark.usefixtures("avx2")
+def test_large_kernels_between_few_channels_are_left_forward_on_avx2() -> None:
+    shapes = (4, 4, 40, 40), (8, 4, 7, 7)
+    assert reasons(*shapes, F32, True) == (LARGE_ON_AVX2, set())
+    assert reasons(*shapes, F32, False) == (set(), set())
+    assert reasons((4, 4, 12, 12), (8, 4, 7, 7), F32, True) == (set(), set())
+    assert reasons((4, 4, 40, 40), (8, 4, 5, 5), F32, True) == (set(), set())
+    assert reasons((4, 20, 40, 40), (8, 20, 7, 7), F32, True) == (set(), set())
+    assert reasons((4, 4, 40, 40), (8, 2, 7, 7), F32, True, groups=2) == (set(), set())
+    assert reasons(*shapes, F16, True) == (set(), set())
+
+
+@pytest.mark.usefixtures("avx2")
+def test_weights_of_parts_of_registers_are_left_on_avx2() -> None:
+    alone = {"gradient_of_src": False}
+    shapes = (8, 16, 20, 20), (18, 16, 3, 3)
+    assert reasons(*shapes, F32, True, **alone) == (set(), PARTS_ON_AVX2)
+    assert reasons(*shapes, F32, True) == (set(), set())
+    assert reasons(*shapes, F32, False, **alone) == (set(), set())
+    assert reasons((8, 16, 20, 20), (20, 16, 3, 3), F32, True, **alone) == (set(), set())
+    assert reasons((8, 16, 20, 20), (6, 16, 3, 3), F32, True, **alone) == (set(), set())
+    assert reasons((8, 64, 20, 20), (18, 64, 1, 1), F32, True, **alone) == (set(), set())
+    assert reasons((1, 16, 20, 20), (18, 16, 3, 3), F32, True, **alone)[1] != PARTS_ON_AVX2
+
+
+def test_other_cpus_have_no_rules_of_avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preference, "_has_avx2_alone", False)
+    assert reasons((4, 4, 41, 41), (8, 4, 7, 7), F32, True) == (set(), set())
+    found = reasons((8, 16, 21, 21), (18, 16, 3, 3), F32, True, gradient_of_src=False)
+    assert found == (set(), set())
