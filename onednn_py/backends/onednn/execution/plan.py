@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,8 +26,10 @@ from onednn_py.system.memory_pool import pool
 
 from .casts import Casts, CastTensor
 from .lowering import Lowering
+from .notes import notes
 from .packing import PackedInput
 from .program import Program, Step
+from .unmixed import are_unmixed, may_mix
 
 __all__ = ["OneDNNPlan", "build_plan", "decide"]
 
@@ -35,6 +37,9 @@ Array = npt.NDArray[Any]
 
 # A primitive keeps generated code and descriptors, besides its workspace.
 BYTES_PER_PRIMITIVE = 64 * 2**10
+
+# Formulations whose weights NumPy gathers or spreads, for the call at hand.
+COPYING_WEIGHTS = ("im2col", "merged_groups")
 
 # A step's arguments and memory objects: a plan of 3,074 steps took 9.1 MB.
 BYTES_PER_STEP = 3000
@@ -85,7 +90,8 @@ class OneDNNPlan(Plan):
         self.scratchpad_bytes = lowering.scratchpad_bytes
         self.engine = engine
         self._whole: OneDNNPlan | None = None
-        self._without_patches: tuple[OneDNNPlan | None] | None = None
+        self._without_copies: tuple[OneDNNPlan | None] | None = None
+        self._apart: list[OneDNNPlan] | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
@@ -129,23 +135,32 @@ class OneDNNPlan(Plan):
         return self._whole
 
     @property
-    def without_patches(self) -> OneDNNPlan | None:
-        """The same whose readers of weights multiply no patches, None where there is no such plan.
+    def without_copies(self) -> OneDNNPlan | None:
+        """The same without patches and merged groups, None where there is no such plan.
 
-        Weights gradients read no packed operand, and keep their products. The plan is made once.
+        Weights gradients read no packed operand, and stay as they are. The plan is made once.
         """
         # Until Python 3.12, a cached_property has a lock, which a forked child may find held.
-        if self._without_patches is None:
-            self._without_patches = (self._make_without_patches(),)
-        return self._without_patches[0]
+        if self._without_copies is None:
+            self._without_copies = (self._make_without_copies(),)
+        return self._without_copies[0]
 
-    def _make_without_patches(self) -> OneDNNPlan | None:
+    @property
+    def apart(self) -> list[OneDNNPlan]:
+        """Plans, made once, of the problems whose merged groups may mix, without merging."""
+        if self._apart is None:
+            self._apart = [
+                OneDNNPlan(self.engine, _decided_again(self.engine, candidate))
+                for candidate in self.candidates
+                if may_mix(candidate)
+            ]
+        return self._apart
+
+    def _make_without_copies(self) -> OneDNNPlan | None:
         try:
             candidates = [
-                decide(self.engine, candidate.formulation.asked, patches=False).named(
-                    candidate.names
-                )
-                if candidate.formulation.gathers and candidate.reads("weights")
+                _decided_again(self.engine, candidate)
+                if _copies_weights(candidate) and candidate.reads("weights")
                 else candidate
                 for candidate in self.candidates
             ]
@@ -161,9 +176,10 @@ class OneDNNPlan(Plan):
         return None if exceeds_limit(candidates, plan.workspace_bytes) else plan
 
     def splits(self, operand: str) -> bool:
-        """Whether chunks read or write parts of an operand of their own."""
+        """Whether chunks, or merged groups, read or write parts of an operand of their own."""
         return any(
-            candidate.operand(role) == operand and tensor.is_split
+            candidate.operand(role) == operand
+            and (tensor.is_split or (role == "weights" and candidate.formulation.merged_groups > 1))
             for candidate in self.candidates
             for role, tensor in candidate.formulation.chunks[0].tensors.items()
         )
@@ -184,7 +200,7 @@ class OneDNNPlan(Plan):
         # Conversions need the workspace before an execution has one, and borrow it.
         keeps = not self.casts and self.program.keeps_workspace
         kept = self.workspace_bytes * len(programs) if keeps else 0
-        others = (self._whole, *(self._without_patches or ()))
+        others = (self._whole, *(self._without_copies or ()), *(self._apart or ()))
         of_others: int = sum(other.nbytes for other in others if other is not None)
         return BYTES_PER_PRIMITIVE * len(primitives) + of_steps + kept + of_others
 
@@ -193,7 +209,7 @@ class OneDNNPlan(Plan):
         for candidate in self.candidates:
             operation = candidate.formulation.asked.operation
             lines.append(f"{operation}: oneDNN {candidate.choice.implementation}")
-            lines.extend(f"  {note}" for note in _notes(candidate))
+            lines.extend(f"  {note}" for note in notes(candidate))
         layouts = ", ".join(f"{name} {layout}" for name, layout in self.layouts.items())
         lines.append(f"  layouts: {layouts}")
         lines.append(f"  reorders: {', '.join(self.reorders) or 'none'}")
@@ -212,8 +228,11 @@ class OneDNNPlan(Plan):
             step = plan.program.input_reorder(packed.name)
             program = plan.program if step is None else plan.program_without(step)
             plan._execute(tensors, program, {packed.name: packed.pointer})
-        else:
-            self._execute(tensors, self.program, {})
+            return
+        self._execute(tensors, self.program, {})
+        if not are_unmixed(self.candidates, tensors):
+            for plan in self.apart:
+                plan._execute(tensors, plan.program, {})
 
     def _execute(
         self, tensors: Mapping[str, Array], program: Program, packed: Mapping[str, Any]
@@ -261,15 +280,13 @@ class OneDNNPlan(Plan):
         """Return the plan that reads an input that was packed.
 
         It reads the input in one chunk, since a packed tensor has no parts. Products with patches
-        read weights as the caller has them, so that packing gains nothing there: a plan without
-        them is taken. Its convolution takes 0.44 to 0.76 of the products' time (geometric means by
+        read weights as the caller has them, so that packing gains nothing there, and merged groups
+        may have to be computed again from the caller's weights: a plan without both is taken. A
+        convolution in place of patches takes 0.44 to 0.76 of the products' time (geometric means by
         type and format); 48 of 480 drawn forward passes take longer (two cores without AMX).
         """
-        multiplies_patches = any(
-            candidate.formulation.gathers and candidate.operand("weights") == operand
-            for candidate in self.candidates
-        )
-        plan = (self.without_patches if multiplies_patches else None) or self
+        copied = [c.operand("weights") for c in self.candidates if _copies_weights(c)]
+        plan = (self.without_copies if operand in copied else None) or self
         has_whole = any(candidate.whole is not None for candidate in plan.candidates)
         return plan.whole if has_whole and plan.splits(operand) else plan
 
@@ -336,7 +353,7 @@ def decide(
     problem: Problem,
     choice: Choice | None = None,
     *,
-    patches: bool = True,
+    without: Collection[str] = (),
     rules: Callable[[Shape], Iterable[Rule]] = rules_of,
 ) -> Candidate:
     """Return the candidate of ``choice`` if it is given and exists, otherwise that of the rules.
@@ -346,8 +363,8 @@ def decide(
     engine : Engine
     problem : Problem
     choice : Choice, optional
-    patches : bool, optional
-        Whether the rules may choose a product with patches.
+    without : collection of str, optional
+        Formulations that the rules may not choose.
     rules : callable, optional
         The rules for a shape, best first; a survey compares other rules with the library's.
 
@@ -361,35 +378,21 @@ def decide(
     ruled = preferences(
         problem, threads, engine.library.cpu_isa, halves_avx512=halves_avx512(), rules=rules
     )
-    wanted = (one for one in ruled if patches or one.choice.formulation != "im2col")
+    wanted = (one for one in ruled if one.choice.formulation not in without)
     return select(engine, problem, chain(first, wanted))
+
+
+def _copies_weights(candidate: Candidate) -> bool:
+    """Whether a candidate is of a formulation that packed weights do not serve."""
+    return candidate.choice.formulation in COPYING_WEIGHTS
+
+
+def _decided_again(engine: Engine, candidate: Candidate) -> Candidate:
+    """Return what the rules choose for a candidate's problem without copies of its weights."""
+    asked = candidate.formulation.asked
+    return decide(engine, asked, without=COPYING_WEIGHTS).named(candidate.names)
 
 
 def build_plan(engine: Engine, problem: Problem, choice: Choice | None = None) -> OneDNNPlan:
     """Return a plan of a problem, decided as by `decide`."""
     return OneDNNPlan(engine, decide(engine, problem, choice))
-
-
-def _in_tiles(candidate: Candidate) -> str:
-    number = len(candidate.formulation.chunks)
-    return f", in {number} tiles" if candidate.formulation.dst_is_weights and number > 1 else ""
-
-
-def _notes(candidate: Candidate) -> list[str]:
-    choice, asked = candidate.choice, candidate.formulation.asked
-    notes = []
-    if choice.compute_dtype != asked.dtype:
-        notes.append(f"{asked.dtype} through {choice.compute_dtype}")
-    if asked.fpmath_mode != "strict":
-        notes.append(f"fpmath_mode {asked.fpmath_mode}: products may be rounded to it")
-    if choice.threads:
-        notes.append("on one thread")
-    if choice.formulation != "direct":
-        notes.append(f"formulation: {choice.formulation}{_in_tiles(candidate)}")
-    if choice.chunks > 1:
-        number = len(candidate.formulation.chunks)
-        axis = "first spatial" if choice.split_axis == "spatial" else choice.split_axis
-        notes.append(f"{number} chunks along the {axis} axis, one after the other")
-    if choice.bias_apart:
-        notes.append("bias gradient: summed apart from the primitive")
-    return notes

@@ -229,8 +229,8 @@ def _merged_groups(
 ) -> Formulation | None:
     """Return a problem in groups of few channels in fewer groups, of weights with zeros."""
     number = number_to_merge(asked)
-    if number == 1 or (chunks > 1 and split_axis == "channels"):
-        return None
+    if number == 1 or compute_dtype != asked.dtype or (chunks > 1 and split_axis == "channels"):
+        return None  # a conversion besides, of which no rule was judged
     plain = _on_convolutions(asked, compute_dtype, bias_apart, chunks, split_axis)
     if plain is None:
         return None

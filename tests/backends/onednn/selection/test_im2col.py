@@ -220,7 +220,7 @@ def test_packed_weights_are_read_in_the_same_order_alone(
 ) -> None:
     """Inputs may lie behind the kernel's positions or before, in a matrix of the same strides."""
     # Where oneDNN has no convolution, the product reads them.
-    monkeypatch.setattr(OneDNNPlan, "without_patches", None)
+    monkeypatch.setattr(OneDNNPlan, "without_copies", None)
     geometry = case((4, 4), 3, pads=1, minibatch=2, inputs=16, outputs=8)
     tensors = geometry.integers("f32")
     run = CandidateRun(tensors, "convolution", "NCX")
@@ -283,7 +283,7 @@ def test_products_that_share_patches_read_packed_weights() -> None:
     plan = OneDNNPlan(current_engine(), both[0], both[1].named({"weights": "diff_weights"}))
     assert [one.choice.formulation for one in plan.candidates] == ["im2col", "im2col"]
     assert plan.reading_packed("weights") is plan
-    assert plan.without_patches is None
+    assert plan.without_copies is None
 
 
 @needs_onednn

@@ -57,14 +57,9 @@ def check(run: CandidateRun, activations: str = "any") -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_every_bit(name: str, operation: str, data_format: str) -> None:
-    for dtype in ("f32", "bf16", "f16"):
-        run = CandidateRun(GEOMETRIES[name].integers(dtype), operation, data_format)
-        if operation == "conv_transpose" and dtype != "f32":
-            # Its bias is added behind the primitive, in the caller's type.
-            check(run)
-            continue
-        for activations in ("any", "given"):
-            check(run, activations)
+    run = CandidateRun(GEOMETRIES[name].integers("f32"), operation, data_format)
+    for activations in ("any", "given"):
+        check(run, activations)
 
 
 @needs_onednn
