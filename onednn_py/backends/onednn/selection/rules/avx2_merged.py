@@ -40,7 +40,7 @@ AVX2_MERGED = (
         ),
         "given",
         JIT_AVX2,
-        "0.44, 3.04 of 63",
+        "0.49, 2.39 of 50",
         formulation="merged_groups",
     ),
     Rule(
@@ -55,7 +55,7 @@ AVX2_MERGED = (
         ),
         "any",
         JIT_AVX2,
-        "0.52, 1.20 of 60",
+        "0.49, 1.23 of 46",
         formulation="merged_groups",
     ),
     Rule(
@@ -69,7 +69,7 @@ AVX2_MERGED = (
         ),
         "any",
         JIT_AVX2,
-        "0.66, 1.27 of 28",
+        "0.69, 1.41 of 30",
         formulation="merged_groups",
     ),
     Rule(
@@ -83,7 +83,7 @@ AVX2_MERGED = (
         ),
         "any",
         JIT_AVX2,
-        "0.67, 1.00 of 18",
+        "0.64, 1.06 of 17",
         formulation="merged_groups",
     ),
     Rule(
@@ -96,7 +96,7 @@ AVX2_MERGED = (
         ),
         "any",
         JIT_AVX2,
-        "0.39, 2.32 of 40",
+        "0.37, 1.95 of 30",
         formulation="merged_groups",
     ),
 )
