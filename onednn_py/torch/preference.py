@@ -72,7 +72,7 @@ class Call(NamedTuple):
         return self.geometry.groups > 1 and self.weights_shape[1] == 1
 
     def is_native(self, dtype: torch.dtype) -> bool:
-        """Whether a call is of a type, which PyTorch computes by oneDNN where it can."""
+        """Whether a call is of a type, and PyTorch computes it by oneDNN."""
         return self.dtype is dtype and self.kernel == _Kernel.Mkldnn
 
 

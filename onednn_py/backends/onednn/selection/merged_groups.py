@@ -23,7 +23,8 @@ Array = npt.NDArray[Any]
 # Channels of a register of AVX2.
 CHANNEL_BLOCK = 8
 
-# Of so many groups, all products but one in so many are with zeros.
+# With so many groups merged, one product in so many is of a group's own channels. The others are
+# with zeros.
 MOST_MERGED = 8
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection import select as select_module
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.padded_channels import (
@@ -21,7 +22,8 @@ from onednn_py.backends.onednn.selection.padded_channels import (
     padded,
 )
 from onednn_py.backends.onednn.selection.preference import Preference
-from onednn_py.backends.onednn.selection.select import candidate_of
+from onednn_py.backends.onednn.selection.rules import NOT_GEMM
+from onednn_py.backends.onednn.selection.select import candidate_of, select
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun
 from tests.support.cases import Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -49,7 +51,9 @@ def run_of(geometry: Case, family: str, data_format: str = "NCX", dtype: str = "
 
 def check(run: CandidateRun, activations: str) -> None:
     preference = Preference(Choice("f32", "padded_channels", activations))
-    found = candidate_of(current_engine(), run.problem, preference)
+    other = replace(preference, family=NOT_GEMM)  # gemm would hide what is wrong in those
+    found = candidate_of(current_engine(), run.problem, other)
+    found = found or candidate_of(current_engine(), run.problem, preference)
     assert found is not None
     run.check(OneDNNPlan(current_engine(), found))
 
@@ -139,3 +143,16 @@ def test_bias_apart_is_not_padded() -> None:
     found = padded(replace(problem, bias=None))
     assert found is not None
     assert found.bias is None
+
+
+@needs_onednn
+def test_a_preference_is_passed_over_where_it_is_not_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of wisdom from another CPU or another version of oneDNN, for one."""
+    problem = run_of(with_channels(3)["3x3"], "convolution", "NXC").problem
+    preference = Preference(Choice("f32", "padded_channels"))
+    for is_worth_it in (True, False):
+        monkeypatch.setattr(select_module, "is_worth_padding", lambda *_, found=is_worth_it: found)
+        found = select(current_engine(), problem, [preference])
+        assert (found.choice.formulation == "padded_channels") == is_worth_it

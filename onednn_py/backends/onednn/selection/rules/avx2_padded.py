@@ -17,7 +17,7 @@ LEAST_FLOPS = 4e6
 
 
 def _lacks_channels(shape: Shape) -> bool:
-    """Whether a problem has less outputs than a register, and not as many as half of it."""
+    """Whether a problem has fewer outputs than a register, and not as many as half of it."""
     return (
         shape.dense
         and shape.weights
