@@ -14,7 +14,10 @@ from onednn_py.backends.base import Plan
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.rules import NOT_GEMM
+from onednn_py.backends.onednn.selection.select import candidate_of, candidates
 from onednn_py.dispatch.bound_call import run, settings
 from onednn_py.dispatch.planner import plan_call, prepared_backend
 from onednn_py.errors import OneDNNError
@@ -152,6 +155,19 @@ class CandidateRun:
             for _ in range(2):
                 results = run(self._spec, self._inputs, outs, settings(), plan.execute)
         self._compare(plan, results)
+
+    def check_formulation(self, name: str, activations: str = "any") -> None:
+        """Check a formulation in float32, by a kernel other than gemm where there is one.
+
+        gemm takes any problem, and would hide what is wrong in other kernels.
+        """
+        preference = Preference(Choice("f32", name, activations))
+        other = replace(preference, family=NOT_GEMM)
+        engine = current_engine()
+        found = candidate_of(engine, self.problem, other)
+        found = found or candidate_of(engine, self.problem, preference)
+        assert found is not None
+        self.check(OneDNNPlan(engine, found))
 
     def _compare(self, plan: OneDNNPlan, results: list[np.ndarray]) -> None:
         tensors, operation, data_format = self._case

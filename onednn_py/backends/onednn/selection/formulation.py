@@ -196,8 +196,9 @@ class Formulation:
             round_into(by_merged_group(seen, self.merged_groups), source)
             return
         result = seen[chunk.tensors[role].spans(source.shape)]
-        if result.shape != source.shape:  # channels that were added to the copy
-            source = source[tuple(map(slice, result.shape))]
+        axis = 0 if role == "bias" else 1
+        if result.shape[axis] != source.shape[axis]:  # channels that were added to the copy
+            source = source[(slice(None),) * axis + (slice(result.shape[axis]),)]
         round_into(result, source)
 
     def seen(self, role: str, array: Array) -> Array:

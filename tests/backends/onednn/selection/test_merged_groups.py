@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,15 +44,6 @@ GEOMETRIES = {
 }
 
 
-def check(run: CandidateRun, activations: str = "any") -> None:
-    preference = Preference(Choice("f32", "merged_groups", activations))
-    other = replace(preference, family=NOT_GEMM)  # gemm would hide what is wrong in those
-    found = candidate_of(current_engine(), run.problem, other)
-    found = found or candidate_of(current_engine(), run.problem, preference)
-    assert found is not None
-    run.check(OneDNNPlan(current_engine(), found))
-
-
 @needs_onednn
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -61,7 +51,7 @@ def check(run: CandidateRun, activations: str = "any") -> None:
 def test_every_bit(name: str, operation: str, data_format: str) -> None:
     run = CandidateRun(GEOMETRIES[name].integers("f32"), operation, data_format)
     for activations in ("any", "given"):
-        check(run, activations)
+        run.check_formulation("merged_groups", activations)
 
 
 @needs_onednn
@@ -69,7 +59,8 @@ def test_every_bit(name: str, operation: str, data_format: str) -> None:
 @pytest.mark.parametrize("form", [crop, channels_outermost, images_innermost])
 def test_tensors_in_any_order(form: Any, operation: str) -> None:
     tensors = GEOMETRIES["two groups in one"].integers("f32")
-    check(StridedCandidateRun(tensors, operation, "NCX", form))
+    run = StridedCandidateRun(tensors, operation, "NCX", form)
+    run.check_formulation("merged_groups")
 
 
 @needs_onednn

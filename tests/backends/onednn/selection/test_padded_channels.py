@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import select as select_module
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
@@ -22,8 +21,7 @@ from onednn_py.backends.onednn.selection.padded_channels import (
     padded,
 )
 from onednn_py.backends.onednn.selection.preference import Preference
-from onednn_py.backends.onednn.selection.rules import NOT_GEMM
-from onednn_py.backends.onednn.selection.select import candidate_of, select
+from onednn_py.backends.onednn.selection.select import select
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun
 from tests.support.cases import Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -49,15 +47,6 @@ def run_of(geometry: Case, family: str, data_format: str = "NCX", dtype: str = "
     return CandidateRun(geometry.integers(dtype), f"{family}_backward_weights", data_format)
 
 
-def check(run: CandidateRun, activations: str) -> None:
-    preference = Preference(Choice("f32", "padded_channels", activations))
-    other = replace(preference, family=NOT_GEMM)  # gemm would hide what is wrong in those
-    found = candidate_of(current_engine(), run.problem, other)
-    found = found or candidate_of(current_engine(), run.problem, preference)
-    assert found is not None
-    run.check(OneDNNPlan(current_engine(), found))
-
-
 @needs_onednn
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("family", FAMILIES)
@@ -67,7 +56,7 @@ def test_every_bit(channels: int, family: str, data_format: str) -> None:
         for dtype in ("f32", "bf16", "f16"):
             run = run_of(geometry, family, data_format, dtype)
             for activations in ("any", "given" if data_format == "NXC" else "nxc"):
-                check(run, activations)
+                run.check_formulation("padded_channels", activations)
 
 
 @needs_onednn
@@ -75,7 +64,8 @@ def test_every_bit(channels: int, family: str, data_format: str) -> None:
 def test_tensors_in_any_order(form: Any) -> None:
     for channels in (3, 13):
         tensors = with_channels(channels)["3x3"].integers("f32")
-        check(StridedCandidateRun(tensors, "convolution_backward_weights", "NCX", form), "any")
+        run = StridedCandidateRun(tensors, "convolution_backward_weights", "NCX", form)
+        run.check_formulation("padded_channels")
 
 
 def test_problems_that_lack_no_channels() -> None:
