@@ -14,12 +14,18 @@ import pytest
 # The user's own wisdom would change what is tested, here and in subprocesses.
 os.environ["ONEDNN_PY_WISDOM"] = "off"
 
+# Workers of pytest-xdist share the cores: threads of OpenMP that spin while they wait for the other
+# worker's to leave a core make the suite take half as long again.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import onednn_py
 from onednn_py.backends.onednn.selection.limits import COMPUTE_DTYPES
 from onednn_py.problem import call_spec
 from onednn_py.problem.operations import Operation
 from onednn_py.problem.recipe import Recipe, recipe
 from tests.support.requirements import HAS_ONEDNN
+from tests.support.totals import Totals
 
 # What imports a framework, by its path under tests/: folders of the same names, and the tests of a
 # tool that trains in PyTorch.
@@ -31,7 +37,7 @@ FRAMEWORKS = {
     "tools/benchmark/training/test_step.py": "torch",
 }
 
-LEFT_OUT_TESTS, LEFT_OUT_FILES = pytest.StashKey[int](), pytest.StashKey[set[Path]]()
+COUNTS = pytest.StashKey[Totals]()
 
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile(
@@ -87,7 +93,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[LEFT_OUT_TESTS], config.stash[LEFT_OUT_FILES] = 0, set()
+    config.stash[COUNTS] = Totals()
+    config.pluginmanager.register(config.stash[COUNTS])
 
 
 def leaves_out_frameworks(config: pytest.Config) -> bool:
@@ -109,7 +116,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if any(collection_path.is_relative_to(path.resolve()) for path in asked):
         is_file = collection_path.suffix == ".py"
         files = [collection_path] if is_file else collection_path.rglob("test_*.py")
-        config.stash[LEFT_OUT_FILES].update(files)
+        config.stash[COUNTS].left_out_files.update(files)
     return True
 
 
@@ -119,19 +126,4 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
         config = item.config
         is_marked = item.get_closest_marker("frameworks") is not None
         if is_marked and leaves_out_frameworks(config) and not config.option.keyword:
-            config.stash[LEFT_OUT_TESTS] += 1
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    from tests.support.native_programs import TOTALS
-
-    for name, total in TOTALS.items():
-        terminalreporter.write_line(f"{name}: {total}")
-    tests, files = config.stash[LEFT_OUT_TESTS], len(config.stash[LEFT_OUT_FILES])
-    if tests or files:
-        terminalreporter.write_line(
-            f"left out: {tests:,} tests and {files:,} test files that need PyTorch, JAX, SciPy or "
-            "Dask (-m frameworks, with them installed)"
-        )
+            config.stash[COUNTS].left_out_tests += 1

@@ -39,6 +39,8 @@ _WAITS = {
     "multiprocessing.connection": ("Connection._recv", "Connection._poll"),
     "socket": ("socket.accept", "SocketIO.readinto"),
     "subprocess": ("Popen._try_wait",),
+    # The thread that brings a worker of pytest-xdist its tests.
+    "execnet.gateway_base": ("Popen2IO.read",),
     # The threads of a Jupyter kernel; that of the history writes to its database at each cell.
     "ipykernel.heartbeat": ("Heartbeat.run",),
     "ipykernel.iostream": ("OutStream._watch_pipe_fd",),

@@ -7,13 +7,13 @@ that does not end in 20 seconds prints where it stands, and fails.
 from __future__ import annotations
 
 import faulthandler
-import itertools
 import os
 import random
 import sys
 import threading
 import time
 import warnings
+from collections import deque
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +25,9 @@ PATIENCE = 20.0
 
 # Seconds between two calls of a thread: without them, a child and the fork wait for the CPUs.
 PAUSE = 5e-4
+
+# Children that live at a time: the next one is forked while they compute.
+AT_A_TIME = 8
 
 TYPES = (np.float32, np.float32, ml_dtypes.bfloat16, np.float16)
 
@@ -77,7 +80,7 @@ def child(number: int, backend: str) -> None:
 def main(forks: int, backend: str) -> None:
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
     sys.setswitchinterval(1e-4)  # threads are interrupted at more places
-    stop, good = threading.Event(), 0
+    stop, good, children = threading.Event(), 0, deque[int]()
     # The first call opens the library, while children are forked.
     threads = [
         threading.Thread(target=work, args=(stop, seed, backend), daemon=True) for seed in range(2)
@@ -85,15 +88,16 @@ def main(forks: int, backend: str) -> None:
     for thread in threads:
         thread.start()
     try:
-        for number in itertools.count(1):
-            pid = os.fork()
-            if pid == 0:
-                child(number, backend)
-            if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
-                break
-            good = number
-            if good == forks:
-                break
+        for number in range(1, forks + AT_A_TIME + 1):
+            if number <= forks:
+                pid = os.fork()
+                if pid == 0:
+                    child(number, backend)
+                children.append(pid)
+            if number > AT_A_TIME:
+                if os.waitstatus_to_exitcode(os.waitpid(children.popleft(), 0)[1]):
+                    break
+                good += 1
     finally:
         stop.set()
         for thread in threads:

@@ -81,6 +81,25 @@ def on_selector() -> tuple[Callable[[], object], Callable[[], object]]:
     return work, lambda: writing.send(b"x")
 
 
+def on_tests() -> tuple[Callable[[], object], Callable[[], object]]:
+    """A thread that brings a worker of pytest-xdist its tests."""
+    gateway = pytest.importorskip("execnet.gateway_base", reason="no pytest-xdist here")
+    reading, writing = (
+        os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True)
+    )
+    pipe = gateway.Popen2IO(writing, reading, gateway.get_execmodel("thread"))
+
+    def end() -> None:
+        pipe.write(b"x")
+        pipe.close_write()
+
+    def work() -> None:
+        pipe.read(1)
+        pipe.close_read()
+
+    return work, end
+
+
 def on_thread() -> tuple[Callable[[], object], Callable[[], object]]:
     event = threading.Event()
     other = threading.Thread(target=event.wait, daemon=True)
@@ -94,8 +113,8 @@ def alone() -> None:
     assert reaches(lambda: first_at_work() is None)
 
 
-@pytest.mark.parametrize("wait", [on_event, on_queue, on_selector, on_thread])
-def test_threads_that_wait_in_the_standard_library(
+@pytest.mark.parametrize("wait", [on_event, on_queue, on_selector, on_tests, on_thread])
+def test_threads_that_are_known_to_wait(
     wait: Callable[[], tuple[Callable[[], object], Callable[[], object]]],
 ) -> None:
     work, end = wait()
