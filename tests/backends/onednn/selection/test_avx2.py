@@ -9,10 +9,19 @@ from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
+from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
-RULES = (*AVX2_DEEP, *AVX2_PADDED, *AVX2_MERGED, *AVX2_FIRST, *AVX2_LAST, *AVX2_DEEP_REST)
+RULES = (
+    *AVX2_UPSAMPLING,
+    *AVX2_DEEP,
+    *AVX2_PADDED,
+    *AVX2_MERGED,
+    *AVX2_FIRST,
+    *AVX2_LAST,
+    *AVX2_DEEP_REST,
+)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
@@ -38,9 +47,18 @@ OWN = {
     "deconv:mb6ic4ih14oc1oh27kh3sh2ph1 BWD_WB f32 NCX": ("given", "conv:any+x64:gemm:jit"),
     "deconv:mb16ic6ih27oc64oh53kh1sh2ph0 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
     "deconv:mb4ic128ih10oc4oh19kh3sh2ph1 BWD_W f32 NCX": ("given", "conv:any+x64:gemm:jit"),
+    "mb8ic3ih98oc24oh49kh5sh2ph2 BWD_D f32 NXC": ("any", "x64:gemm:jit"),
+    "mb1ic376ih7oc448oh7kh1ph0 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "mb6ic192iw45oc3ow45kw1pw0 BWD_D f32 NXC": ("given", "jit_1x1:avx2"),
     "mb6ic3ih16oc256oh7kh3sh2ph0 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "mb1ic6ih158oc12oh158kh5ph4dh1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb8ic40ih12oc40oh24kh1sh2ph0 FWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "deconv:mb2ic256ih40oc16oh80kh3sh2ph1 FWD_D f32 NXC": ("any", "brgconv_strided:avx2"),
+    "deconv:mb8ic16ih10oc1oh20kh4sh2ph1 FWD_B f32 NXC": ("any", "x64:gemm:jit"),
+    "deconv:mb2ic272ih8oc16oh16kh3sh2ph1 BWD_W f32 NXC": ("given", "conv:any+x64:gemm:jit"),
+    "deconv:mb2ic160ih20oc48oh40kh1sh2ph0 BWD_W f32 NXC": ("nxc", "x64:gemm:jit"),
+    "deconv:mb4ic32id7oc32od14kd1sd2pd0 BWD_D f32 NXC": ("nxc", "jit_1x1:avx2"),
+    "deconv:mb8ic32ih17oc8oh34kh4sh2ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
     "deconv:mb6ic512ih10oc2oh11kh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "deconv:mb6ic8ih11oc2oh11kh5ph2 FWD_D f32 NXC": ("given", "jit:avx2"),
     "deconv:mb6ic64ih9oc3oh36kh4sh4ph0 FWD_D f32 NXC": ("any", "x64:gemm:jit"),
@@ -54,7 +72,7 @@ OWN = {
     "mb4ic24ih19oc16oh19kh3ph2dh1 BWD_W f32 NXC": ("any", "x64:gemm:jit"),
     "g16mb16ic128ih47iw34oc128oh24ow17kh5kw5sh2sw2ph2pw2 BWD_W f32 NXC": ("any", "jit:avx2"),
     "deconv:mb1ic100ih6oc12oh11kh3sh2ph1 BWD_WB f32 NXC": ("given", "conv:any+x64:gemm:jit"),
-    "deconv:mb6ic512ih33oc6oh65kh3sh2ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "deconv:mb6ic160ih33oc16oh65kh3sh2ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
     "mb1ic1024ih39oc48oh39kh1ph0 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
     "mb32ic64ih8oc768oh8kh1ph0 BWD_D f32 NCX": ("any", "jit_1x1:avx2"),
     "mb16ic48ih14oc512oh7kh3sh2ph1 BWD_D f32 NCX": ("any", "brgconv_strided:avx2"),

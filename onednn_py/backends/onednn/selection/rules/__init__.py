@@ -32,6 +32,7 @@ from .avx2_first import AVX2_FIRST
 from .avx2_last import AVX2_LAST
 from .avx2_merged import AVX2_MERGED
 from .avx2_padded import AVX2_PADDED
+from .avx2_upsampling import AVX2_UPSAMPLING
 from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
@@ -153,7 +154,10 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
-    return (AVX2_DEEP, own, AVX2_LAST if facts.channels_last else AVX2_FIRST)
+    if facts.channels_last:
+        upsampling = AVX2_UPSAMPLING if facts.transposed else ()
+        return (upsampling, AVX2_DEEP, own, AVX2_LAST)
+    return (AVX2_DEEP, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

@@ -15,6 +15,33 @@ AVX2_LAST = (
     Rule(
         lambda s: (
             s.dense
+            and s.data
+            and not s.transposed
+            and s.strided
+            and s.positions >= 16
+            and s.inputs <= 3
+            and s.outputs >= 16
+        ),
+        "any",
+        GEMM,
+        "0.81, 1.22 of 24",
+    ),
+    Rule(
+        lambda s: (
+            s.data
+            and not s.transposed
+            and s.is_product
+            and s.images == 1
+            and s.pixels <= 100
+            and s.group_products >= 50_000
+        ),
+        "given",
+        GEMM,
+        "0.55, 0.92 of 20",
+    ),
+    Rule(
+        lambda s: (
+            s.dense
             and s.weights
             and not s.transposed
             and s.volume
