@@ -65,6 +65,7 @@ def test_a_run_of_its_own_sends_nothing() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_what_workers_leave_out_is_said_once(workers: int) -> None:
+    pytest.importorskip("xdist", reason="no pytest-xdist here")
     environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "-p", "no:cacheprovider",

@@ -155,8 +155,7 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
     if facts.channels_last:
-        upsampling = AVX2_UPSAMPLING if facts.transposed else ()
-        return (upsampling, AVX2_DEEP, own, AVX2_LAST)
+        return (AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
     return (AVX2_DEEP, own, AVX2_FIRST)
 
 

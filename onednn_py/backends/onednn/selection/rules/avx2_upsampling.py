@@ -9,13 +9,18 @@ without AVX-512.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_STRIDED, GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule
+from .rule import BRGEMM_STRIDED, GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule, Shape
 
 __all__ = ["AVX2_UPSAMPLING"]
 
+
+def _upsamples(shape: Shape) -> bool:
+    return shape.dense and shape.transposed and shape.strided
+
+
 AVX2_UPSAMPLING = (
     Rule(
-        lambda s: s.dense and s.transposed and s.data and s.strided and s.positions == 1,
+        lambda s: _upsamples(s) and s.data and s.positions == 1,
         "given",
         JIT_1X1_AVX2,
         "0.53, 1.22 of 24",
@@ -23,10 +28,8 @@ AVX2_UPSAMPLING = (
     ),
     Rule(
         lambda s: (
-            s.dense
-            and s.transposed
+            _upsamples(s)
             and s.data
-            and s.strided
             and s.positions >= 9
             and not s.line
             and not s.volume
@@ -42,10 +45,8 @@ AVX2_UPSAMPLING = (
     ),
     Rule(
         lambda s: (
-            s.dense
-            and s.transposed
+            _upsamples(s)
             and s.data
-            and s.strided
             and s.positions >= 16
             and s.inputs <= 3
             and s.outputs >= 16
@@ -58,8 +59,7 @@ AVX2_UPSAMPLING = (
     ),
     Rule(
         lambda s: (
-            s.dense
-            and s.transposed
+            _upsamples(s)
             and s.weights
             and s.positions > 1
             and s.outputs >= 200
@@ -72,10 +72,8 @@ AVX2_UPSAMPLING = (
     ),
     Rule(
         lambda s: (
-            s.dense
-            and s.transposed
+            _upsamples(s)
             and s.weights
-            and s.strided
             and s.positions == 1
             and s.outputs >= 128
             and not s.line
@@ -87,9 +85,7 @@ AVX2_UPSAMPLING = (
         formulation="strided_1x1",
     ),
     Rule(
-        lambda s: (
-            s.dense and s.transposed and s.forward and s.strided and s.positions == 1 and s.volume
-        ),
+        lambda s: _upsamples(s) and s.forward and s.positions == 1 and s.volume,
         "nxc",
         JIT_1X1_AVX2,
         "0.63, 0.99 of 24",
@@ -97,10 +93,8 @@ AVX2_UPSAMPLING = (
     ),
     Rule(
         lambda s: (
-            s.dense
-            and s.transposed
+            _upsamples(s)
             and s.forward
-            and s.strided
             and s.positions >= 8
             and not s.line
             and s.inputs <= 9
