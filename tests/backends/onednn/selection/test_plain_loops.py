@@ -82,7 +82,7 @@ def test_a_bias_in_bfloat16_is_added_by_forward_convolutions(data_format: str, f
 @needs_onednn
 def test_bias_gradients_are_summed_apart_where_loops_take_longer() -> None:
     def others(text: str, dtype: str) -> list[str]:
-        found = with_loops(problem_of(text, "BWD_WB", dtype), dtype, "jit")
+        found = with_loops(problem_of(text, "BWD_WB", dtype), dtype, "(jit|brg)")
         return [one.choice.formulation for one in in_place_of_loops(found, USUAL, "avx512_core")]
 
     assert others("g64mb8ic64ih40oc64oh40kh3ph1", "f32") == ["as_convolution"]
