@@ -8,9 +8,9 @@ measures again.
 Rules for problems that no suite has were fitted on those of `benchmarks/survey.py`, with
 minibatches of 1 to 32, on two cores with AMX. Their ratios compare with the first recorded way in
 layout any, which need not be oneDNN's very first. Later rules compare with what the rules behind
-them choose, and name the problems that they lose. CPUs with AVX-512 and no AMX have rules that are
-asked before those, and so have CPUs with AVX2 and no AVX-512, some of which are asked before the
-general rules alone.
+them choose, and name the problems that they lose. Before those, each CPU asks rules of its own: for
+AMX, for AVX-512 and no AMX, or for AVX2 and no AVX-512, some of which are asked before the general
+rules alone.
 
 Where "full width" or "half width" stands, a rule was measured again on a CPU without AMX whose
 AVX-512 units have the full or half the width of the registers, by `benchmarks/survey.py pairs`: the
@@ -27,6 +27,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from .amx_bf16 import AMX_BF16_FIRST, AMX_BF16_LAST
+from .amx_f32_first import AMX_F32_FIRST
+from .amx_f32_last import AMX_F32_LAST
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_first import AVX2_FIRST
 from .avx2_last import AVX2_LAST
@@ -131,6 +134,7 @@ def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
 def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     """Return the tables that a kind of problems is looked up in, by order."""
     return (
+        _with_amx(facts),
         IM2COL,
         *_with_avx2_alone(facts),
         *_without_amx(facts),
@@ -144,6 +148,14 @@ def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         AVX2_DEEP_REST if _is_of_avx2_alone(facts) else (),
         GENERAL,
     )
+
+
+def _with_amx(facts: Any) -> tuple[Rule, ...]:
+    if not facts.has_amx:
+        return ()
+    if facts.bf16:
+        return AMX_BF16_LAST if facts.channels_last else AMX_BF16_FIRST
+    return AMX_F32_LAST if facts.channels_last else AMX_F32_FIRST
 
 
 def _is_of_avx2_alone(facts: Any) -> bool:

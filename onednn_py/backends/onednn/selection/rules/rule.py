@@ -38,6 +38,7 @@ __all__ = [
     "Rule",
     "Shape",
     "always",
+    "exactly",
     "never",
 ]
 
@@ -67,6 +68,11 @@ AMX_JIT = re.compile(r"(^|\+)jit:avx512_core_amx")
 AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
 AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
+
+
+def exactly(name: str) -> re.Pattern[str]:
+    """Return the family of one implementation alone, by oneDNN's name of it."""
+    return re.compile(f"^{re.escape(name)}$")
 
 
 def always(shape: Shape) -> bool:
