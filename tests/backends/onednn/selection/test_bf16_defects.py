@@ -19,6 +19,7 @@ ODD = case((30,), 1, inputs=3, outputs=5, minibatch=2)
 BEHIND = case((9, 8, 30), 2, 2, inputs=8, outputs=16, minibatch=2)
 ROWS = case((6, 32), 3, dilations=2, pads=2, groups=4, inputs=32, outputs=32, minibatch=2)
 DENSE_ROWS = case((6, 32), 3, dilations=(2, 1), pads=(2, 1), inputs=20, outputs=32, minibatch=2)
+SINGLE_PLANES = case((20, 19, 18), 2, pads=1, inputs=48, outputs=16)
 PLANES = case((5, 6, 32), 3, dilations=(1, 2, 1), pads=2, inputs=20, outputs=32, minibatch=1)
 
 
@@ -63,6 +64,18 @@ def test_planes_that_no_window_meets_are_in_the_table() -> None:
     assert forbidden("brgconv_strided:avx512_core_amx", data, (3, 2, 0)) is None
 
 
+def test_windows_with_one_plane_of_their_kernel_are_in_the_table() -> None:
+    def is_forbidden(geometry: Case) -> bool:
+        problem = problem_of(geometry, "convolution")
+        return forbidden("jit:avx512_core_amx", problem, (3, 2, 0)) is not None
+
+    assert is_forbidden(SINGLE_PLANES)
+    assert is_forbidden(replace(SINGLE_PLANES, dilations=(3, 3, 3)))
+    assert not is_forbidden(replace(SINGLE_PLANES, inputs=32))
+    assert not is_forbidden(replace(SINGLE_PLANES, kernel=(3, 3, 3)))
+    assert not is_forbidden(replace(SINGLE_PLANES, kernel=(1, 2, 2)))
+
+
 def test_weights_with_dilated_rows_are_in_the_table() -> None:
     name, operation = "jit_bf16:avx512_core_bf16", "convolution_backward_weights"
     for geometry in (ROWS, DENSE_ROWS, PLANES):
@@ -86,6 +99,8 @@ def test_weights_with_dilated_rows_are_in_the_table() -> None:
         (FOLDED, "convolution"),
         (FOLDED, "conv_transpose_backward_data"),
         (replace(FOLDED, inputs=48, strides=(2, 2), kernel=(2, 2)), "convolution"),
+        (SINGLE_PLANES, "convolution"),
+        (SINGLE_PLANES, "conv_transpose_backward_data"),
         (ODD, "convolution"),
         (ODD, "convolution_backward_data"),
         (ODD, "conv_transpose"),
