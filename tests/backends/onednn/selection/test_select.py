@@ -14,7 +14,6 @@ from onednn_py.backends.onednn.selection import descriptors
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
-from onednn_py.backends.onednn.selection.heuristics import preferences
 from onednn_py.backends.onednn.selection.padded_channels import is_worth_padding
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import (
@@ -22,7 +21,6 @@ from onednn_py.backends.onednn.selection.select import (
     candidate_of,
     candidates,
     is_possible,
-    select,
 )
 from onednn_py.backends.onednn.selection.thresholds import may_run_on_one_thread
 from onednn_py.backends.onednn.selection.workspace import feasible
@@ -264,16 +262,3 @@ def has_implementation(problem: Problem, choice: Choice) -> bool:
         return False
     found = feasible(current_engine(), formulation, formulation.problem, choice)
     return any(not is_reference(name) for _, name in found)
-
-
-@pytest.mark.parametrize("kernel", [7, 11])
-def test_no_plain_loops_where_a_copy_has_a_kernel(kernel: int) -> None:
-    """One channel, few outputs, a large kernel: with AVX2, "any" has only plain loops for 11x11."""
-    square = f"kh{kernel}kw{kernel}ph{kernel // 2}pw{kernel // 2}"
-    descriptor = parse_descriptor(f"mb1ic1ih216iw281oc3oh216ow281{square}")
-    problem = Benchdnn(descriptor, "FWD_D", "f32", "NCX").problem()
-    engine = current_engine()
-    for preferred in (preferences(problem, 0, engine.library.cpu_isa), ()):
-        choice = select(engine, problem, preferred).choice
-        assert not choice.reference, choice
-        assert not is_reference(choice.implementation), choice
