@@ -184,9 +184,10 @@ def _bound(spec: CallSpec, tensors: Mapping[str, Array], fpmath_mode: str) -> Bo
 
 def _remember(key: Any, bound: BoundCall) -> None:
     with _lock:
-        while len(_calls) >= MOST_CALLS:
-            _calls.pop(next(iter(_calls)), None)
         _calls[key] = bound
+        if len(_calls) > MOST_CALLS:
+            for oldest in list(_calls)[:-MOST_CALLS]:
+                _calls.pop(oldest, None)
 
 
 @in_forked_child

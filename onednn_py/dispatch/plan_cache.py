@@ -4,13 +4,15 @@ Keys are whole frozen values, compared by equality. Building is atomic per key: 
 that miss the same key at once wait for a single build; other keys build at the same time.
 
 A signal handler or a destructor may compute while its own thread builds or looks up a plan: its
-call never waits for that.
+call never waits for that. It may add, drop and clear plans between any two steps here, and while a
+key is compared, so each step takes what it finds: copies are walked through, and what is to be
+dropped may be gone.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -44,6 +46,15 @@ class _Build:
         self.thread = threading.get_ident()
 
 
+class _Kept(Generic[PlanT]):
+    """A plan, the bytes that it was counted with, since plans may grow, and when it was used."""
+
+    __slots__ = "nbytes", "plan", "used"
+
+    def __init__(self, plan: PlanT, used: int) -> None:
+        self.plan, self.nbytes, self.used = plan, plan.nbytes, used
+
+
 class PlanCache(Generic[PlanT]):
     """Bounded, thread-safe get-or-build.
 
@@ -63,21 +74,20 @@ class PlanCache(Generic[PlanT]):
     def reset(self) -> None:
         """Forget everything, the locks too: for a child process, whose locks may be held."""
         self._lock = threading.RLock()
-        self._plans: OrderedDict[Hashable, PlanT] = OrderedDict()
-        # The bytes that each plan was counted with, since plans may grow.
-        self._counted: dict[Hashable, int] = {}
+        self._plans: dict[Hashable, _Kept[PlanT]] = {}
         self._building: dict[Hashable, _Build] = {}
-        self._bytes = self._hits = self._misses = 0
+        self._uses = itertools.count()
+        self._hits = self._misses = 0
 
     def get_or_build(self, key: Hashable, build: Callable[[], PlanT]) -> PlanT:
         """Return the plan of ``key``, building it if needed; an error of ``build`` is not kept."""
         while True:
             with self._lock:
-                plan = self._plans.get(key)
-                if plan is not None:
-                    self._plans.move_to_end(key)
+                kept = self._plans.get(key)
+                if kept is not None:
+                    kept.used = next(self._uses)
                     self._hits += 1
-                    return plan
+                    return kept.plan
                 under_way = self._building.get(key)
             if under_way is None or under_way.done.is_set():
                 built = self._build(key, build, under_way)
@@ -95,15 +105,10 @@ class PlanCache(Generic[PlanT]):
     def recount(self, plan: PlanT) -> None:
         """Count the bytes of a plan again, if it is kept, after it has made parts of itself."""
         with self._lock:
-            key = next((key for key, kept in self._plans.items() if kept is plan), None)
-            if key is not None:
-                self._count(key)
-                self._evict()
-
-    def _count(self, key: Hashable) -> None:
-        nbytes = self._plans[key].nbytes
-        self._bytes += nbytes - self._counted.get(key, 0)
-        self._counted[key] = nbytes
+            for kept in list(self._plans.values()):
+                if kept.plan is plan:
+                    kept.nbytes = plan.nbytes
+            self._evict()
 
     def _build(
         self, key: Hashable, build: Callable[[], PlanT], stale: _Build | None
@@ -123,30 +128,33 @@ class PlanCache(Generic[PlanT]):
             plan = build()
             with self._lock:
                 if self._building.get(key) is mine:
-                    self._plans[key] = plan
-                    self._count(key)
+                    self._plans[key] = _Kept(plan, next(self._uses))
                     self._evict()
             return plan
         finally:
             mine.done.set()
             with self._lock:
                 if self._building.get(key) is mine:
-                    del self._building[key]
+                    self._building.pop(key, None)
 
     def _evict(self) -> None:
-        while len(self._plans) > 1 and (
-            len(self._plans) > self._entries or self._bytes > self._bytes_limit
-        ):
-            key, _ = self._plans.popitem(last=False)
-            self._bytes -= self._counted.pop(key)
+        kept = list(self._plans.items())
+        size, nbytes = len(kept), sum(plan.nbytes for _, plan in kept)
+        if size <= self._entries and nbytes <= self._bytes_limit:
+            return
+        kept.sort(key=lambda item: item[1].used)
+        for key, oldest in kept[:-1]:
+            self._plans.pop(key, None)
+            size, nbytes = size - 1, nbytes - oldest.nbytes
+            if size <= self._entries and nbytes <= self._bytes_limit:
+                return
 
     def clear(self) -> None:
         """Drop all plans and set the counters to zero; builds under way are not kept."""
         with self._lock:
             self._plans.clear()
-            self._counted.clear()
             self._building.clear()
-            self._bytes = self._hits = self._misses = 0
+            self._hits = self._misses = 0
 
     def set_limit(self, entries: int | None = None, bytes: int | None = None) -> None:  # noqa: A002
         with self._lock:
@@ -158,11 +166,12 @@ class PlanCache(Generic[PlanT]):
 
     def info(self) -> CacheInfo:
         with self._lock:
+            kept = list(self._plans.values())
             return CacheInfo(
                 self._hits,
                 self._misses,
-                len(self._plans),
-                self._bytes,
+                len(kept),
+                sum(plan.nbytes for plan in kept),
                 self._entries,
                 self._bytes_limit,
             )

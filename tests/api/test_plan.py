@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
+from functools import partial
+from operator import getitem
 
 import numpy as np
 import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError, DTypeError, ShapeError, TensorSpec
+from onednn_py.dispatch import plan_cache
 from onednn_py.dispatch.plan_cache import PlanCache, _Build
 from tests.support.cases import CURATED, OPERATIONS
+from tests.support.interruptions import every_interruption
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -177,7 +182,48 @@ def test_a_call_that_interrupts_its_own_build() -> None:
     assert not thread.is_alive()
     assert len({id(item) for item in found}) == 3
     assert cache.get_or_build("key", _Item) is found[2]
-    assert cache.info().bytes == sum(item.nbytes for item in cache._plans.values())
+    assert cache.info().bytes == sum(kept.plan.nbytes for kept in cache._plans.values())
+
+
+class _Key:
+    """A key that is hashed and compared in Python, as problems are."""
+
+    def __init__(self, name: int) -> None:
+        self.name = name
+
+    def __hash__(self) -> int:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.name == other.name
+
+
+@pytest.mark.parametrize("clears", [False, True], ids=["adds", "clears"])
+def test_a_handler_adds_and_drops_plans_between_any_two_steps(clears: bool) -> None:
+    """Signal handlers run between lines, also between the lines that compare two keys."""
+    cache: PlanCache[_Item] = PlanCache(entries=4)
+    items = [_Item() for _ in range(12)]
+
+    def use(names: Iterable[int]) -> None:
+        for name in names:
+            assert cache.get_or_build(_Key(name), partial(getitem, items, name)) is items[name]
+
+    def work() -> None:
+        use((0, 1, 0, 2, 3, 4, 0, 5))
+        cache.recount(items[5])
+        cache.set_limit(entries=3)
+        cache.set_limit(entries=4)
+        info = cache.info()
+        assert info.size <= 4
+        assert info.bytes == 10 * info.size
+
+    def interrupt() -> None:
+        use(range(6, 12))
+        if clears:
+            cache.clear()
+
+    assert every_interruption(work, interrupt, (plan_cache.__file__, __file__)) > 100
+    assert not cache._building
 
 
 def test_least_recently_used_goes_first() -> None:

@@ -104,7 +104,7 @@ class TestCache:
     def test_evicted_plans_are_gone_and_built_again(self, backend: str) -> None:
         onednn_py.set_cache_limit(entries=1)
         expected = data_gradient(backend=backend)
-        (plan,) = map(weakref.ref, planner.plan_cache._plans.values())
+        (plan,) = (weakref.ref(kept.plan) for kept in planner.plan_cache._plans.values())
         np.testing.assert_array_equal(data_gradient(backend=backend), expected)
         other = onednn_py.convolution(SRC, WEIGHTS, backend=backend)
         gc.collect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ SLOWER = Entry({"activations": "plain"}, 100.0, 120.25)
 @pytest.fixture
 def empty_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The store of a process that has just started; caplog has all messages of the package."""
-    monkeypatch.setattr(store, "_known", OrderedDict())
+    monkeypatch.setattr(store, "_known", {})
     monkeypatch.setattr(store, "_default_was_read", False)
     caplog.set_level(logging.DEBUG, "onednn_py")
 

@@ -6,12 +6,12 @@ in files. The default file, where it exists, is read once, when a plan first ask
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import platformdirs
 
@@ -38,16 +38,22 @@ _log = logging.getLogger("onednn_py")
 VARIABLE = "ONEDNN_PY_WISDOM"
 
 
-class _Known(NamedTuple):
-    """An entry, and the file that it was read from; None if it was measured here."""
+class _Known:
+    """An entry, the file that it was read from, None if it was measured here, and when it was used.
 
-    entry: Entry
-    source: str | None
+    Uses are numbered, so that an entry has its place without leaving it: a signal handler may
+    recall, keep and forget entries on the thread that is about to.
+    """
+
+    __slots__ = "entry", "source", "used"
+
+    def __init__(self, entry: Entry, source: str | None) -> None:
+        self.entry, self.source, self.used = entry, source, next(_uses)
 
 
 _lock = threading.RLock()
-# Least recently used first.
-_known: OrderedDict[tuple[Machine, str], _Known] = OrderedDict()
+_uses = itertools.count()
+_known: dict[tuple[Machine, str], _Known] = {}
 _revision = 0
 _default_was_read = False
 
@@ -98,7 +104,7 @@ def recall(machine: Machine, problem: str) -> Entry | None:
         known = _known.get((machine, problem))
         if known is None:
             return None
-        _known.move_to_end((machine, problem))
+        known.used = next(_uses)
         return known.entry
 
 
@@ -244,7 +250,7 @@ def _read_default(machine: Machine) -> None:
     learned = dict(_known)
     _keep(contents.entries, _name(chosen))
     for key, known in learned.items():
-        _known.pop(key, None)
+        known.used = next(_uses)
         _known[key] = known
     _bound()
     _report(chosen, contents, machine)
@@ -252,14 +258,15 @@ def _read_default(machine: Machine) -> None:
 
 def _keep(entries: dict[tuple[Machine, str], Entry], source: str | None) -> None:
     for key, entry in entries.items():
-        _known.pop(key, None)
         _known[key] = _Known(entry, source)
     _bound()
 
 
 def _bound() -> None:
-    while len(_known) > MOST_ENTRIES:
-        _known.popitem(last=False)
+    if len(_known) > MOST_ENTRIES:
+        by_use = sorted(dict(_known).items(), key=lambda item: item[1].used)
+        for key, _ in by_use[:-MOST_ENTRIES]:
+            _known.pop(key, None)
 
 
 def _name(path: Path) -> str:

@@ -14,6 +14,7 @@ import pytest
 from onednn_py import AttributeValueError, WisdomFileError
 from onednn_py.backends.onednn.wisdom import Machine, files, store
 from tests.support.forks import child_while_held, needs_fork
+from tests.support.interruptions import every_interruption
 from tests.support.wisdom_cases import ENTRY, HERE, SLOWER, clear_store, empty_store  # noqa: F401 - empty_store is a fixture
 
 pytestmark = pytest.mark.usefixtures("empty_store")
@@ -27,6 +28,25 @@ class TestMemory:
         assert store.recall(HERE, "another") is None
         store.forget()
         assert store.recall(HERE, "conv") is None
+
+    def test_a_handler_recalls_and_forgets_between_any_two_steps(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Signal handlers run between lines, also between the lines that compare two keys."""
+        monkeypatch.setattr(store, "MOST_ENTRIES", 3)
+
+        def work() -> None:
+            for name in "abacad":
+                store.remember(HERE, name, ENTRY)
+                assert store.recall(HERE, name) in (ENTRY, None)
+                assert len(store._known) <= 3
+
+        def interrupt() -> None:
+            for name in "adefg":
+                store.remember(HERE, name, ENTRY)
+            store.forget()
+
+        assert every_interruption(work, interrupt, (store.__file__, "<string>")) > 30
 
     @pytest.mark.parametrize(
         "other",
