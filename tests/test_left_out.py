@@ -38,6 +38,7 @@ def test_tests_of_frameworks_are_left_out_and_named() -> None:
     assert found[1] == 0
 
 
+@pytest.mark.slow  # all tests are collected
 def test_files_of_frameworks_are_not_imported() -> None:
     files = [
         path

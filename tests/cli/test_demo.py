@@ -37,8 +37,16 @@ def main_after(statement: str) -> tuple[str, ...]:
     return ("-c", f"{statement}; from onednn_py.cli import main; sys.exit(main())")
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-@pytest.mark.parametrize("backend", ["numpy", "onednn"])
+@pytest.mark.parametrize(
+    ("backend", "dtype"),
+    [
+        *(("numpy", "f32"), ("onednn", "f32"), ("onednn", "bf16")),
+        *(
+            pytest.param(backend, dtype, marks=pytest.mark.slow)
+            for backend, dtype in (("numpy", "bf16"), ("numpy", "f16"), ("onednn", "f16"))
+        ),
+    ],
+)
 def test_short_run(backend: str, dtype: str) -> None:
     if backend == "onednn" and onednn_py.info()["library"] is None:
         pytest.skip("no oneDNN library is loaded")

@@ -25,7 +25,9 @@ OPERATIONS = (
 )
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", pytest.param("f16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "dtype", ["f32", *(pytest.param(half, marks=pytest.mark.slow) for half in ("bf16", "f16"))]
+)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_candidates_keep_to_their_tensors(operation: str, dtype: str) -> None:
     done = subprocess.run(

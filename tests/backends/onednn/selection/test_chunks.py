@@ -189,8 +189,9 @@ def test_every_implementation_is_right_in_chunks(name: str, operation: str) -> N
 
 
 @needs_onednn
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", INNER_AXES)
-@pytest.mark.parametrize("dtype", ["bf16", pytest.param("f16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_in_half_precision(operation: str, dtype: str, axis: str) -> None:
     checked = 0
