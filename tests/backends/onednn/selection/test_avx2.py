@@ -101,7 +101,15 @@ OWN = {
     "g32mb1ic128ih12oc128oh12kh3ph1 FWD_B f32 NXC": ("given", "jit:avx2"),
     "g2mb8ic8ih22oc8oh22kh3ph1 FWD_D f32 NCX": ("any", "jit:avx2"),
     "g8mb4ic32ih24oc32oh24kh3ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
+    "g16mb8ic32ih15oc32oh15kh3ph1 BWD_WB f32 NCX": ("any", "jit:avx2"),
     "g64mb2ic256ih17oc256oh17kh3ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "deconv:g16mb6ic64ih17oc128oh19kh3ph0 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "g16mb6ic32ih90oc64oh45kh1sh2ph0 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "g16mb8ic64ih13oc16oh9kh5ph0 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "deconv:g16mb1ic16ih55oc64oh55kh3ph1 BWD_D f32 NXC": ("given", "brgconv:avx2"),
+    "deconv:g16mb1ic128ih21oc32oh22kh4ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:g8mb1ic32ih41oc8oh42kh4ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
+    "g8mb2ic32ih32oc32oh28kh5ph0 BWD_W f32 NCX": ("any", "jit:avx2"),
     "g16mb6ic256iw63oc32ow61kw3pw0 BWD_W f32 NXC": ("any", "jit:avx2"),
 }
 OTHERS = [

@@ -8,7 +8,7 @@ so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
 
 from __future__ import annotations
 
-from .rule import JIT_AVX2, Rule, Shape
+from .rule import BRGEMM_AVX2, JIT_AVX2, Rule, Shape
 
 __all__ = ["AVX2_MERGED"]
 
@@ -30,6 +30,138 @@ def _is_large_in_groups(shape: Shape) -> bool:
 
 
 AVX2_MERGED = (
+    # The gradient of few outputs of a group: gemm computes one or two rows at a time.
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.weights
+            and s.in_groups
+            and not s.transposed
+            and s.larger_kernel
+            and s.outputs <= 3 * s.groups
+            and s.flops >= 3e5
+        ),
+        "any",
+        JIT_AVX2,
+        "0.39, 1.23 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.weights
+            and _has_part_of_a_register(s.outputs, s)
+            and s.larger_kernel
+            and s.outputs > 3 * s.groups
+            and s.inputs >= 2 * s.groups
+            and (s.positions <= 9 or (s.inputs >= 8 * s.groups and s.positions <= 25))
+            and s.flops >= 8e5 * s.images
+            and s.dst_size >= 80_000
+        ),
+        "any",
+        JIT_AVX2,
+        "0.49, 1.43 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.weights
+            and s.in_groups
+            and s.transposed
+            and s.groups >= 4
+            and 1 < s.positions < 50
+            and s.dst_size >= 260_000
+        ),
+        "any",
+        JIT_AVX2,
+        "0.49, 1.47 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.weights
+            and s.in_groups
+            and not s.transposed
+            and not s.larger_kernel
+            and s.groups >= 8
+            and s.group_channels >= 2
+            and s.inputs <= 6 * s.groups
+            and (s.outputs <= 8 * s.groups or s.strided)
+            and s.all_pixels >= 9800
+            and s.dst_size >= 400_000
+        ),
+        "any",
+        JIT_AVX2,
+        "0.47, 1.26 of 14",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            s.channels_last
+            and s.weights
+            and s.in_groups
+            and not s.line
+            and s.outputs <= 3 * s.groups
+            and 2e5 <= s.flops <= 1.5e7
+        ),
+        "given",
+        JIT_AVX2,
+        "0.63, 2.32 of 30",
+        formulation="merged_groups",
+    ),
+    # The data gradient of a transposed convolution.
+    Rule(
+        lambda s: (
+            s.channels_last
+            and s.forward
+            and s.in_groups
+            and s.transposed
+            and s.group_products <= 12
+            and s.inputs >= 4 * s.groups
+            and not s.line
+            and s.flops >= 2e6
+        ),
+        "given",
+        BRGEMM_AVX2,
+        "0.40, 0.99 of 15",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            s.channels_last
+            and s.forward
+            and s.in_groups
+            and s.transposed
+            and s.inputs <= 4 * s.groups
+            and s.outputs <= 12 * s.groups
+            and (s.group_products >= 16 or s.groups >= 16)
+            and s.flops >= 8e5
+        ),
+        "given",
+        JIT_AVX2,
+        "0.52, 1.19 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.forward
+            and s.in_groups
+            and s.transposed
+            and s.groups >= 4
+            and s.outputs // s.groups % 8 != 0
+            and s.group_products <= 24
+            and s.positions > 1
+            and (not s.volume or s.inputs <= 4 * s.groups)
+            and s.flops >= 1.1e6 * s.images
+        ),
+        "any",
+        JIT_AVX2,
+        "0.63, 1.38 of 30",
+        formulation="merged_groups",
+    ),
     Rule(
         lambda s: (
             s.channels_last
