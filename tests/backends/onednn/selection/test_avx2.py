@@ -26,6 +26,7 @@ RULES = (
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
     "g256mb4ic256ih6oc256oh3kh2sh2ph0 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
+    "g4mb1ic16ih111oc4oh109kh3ph0 BWD_D f32 NCX": ("nxc", "jit:avx2"),
     "g8mb2ic32ih14oc32oh14kh3ph1 BWD_D f32 NCX": ("nxc", "jit:avx2"),
     "mb8ic3ih11oc48oh6kh3sh2ph1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
     "mb2ic2id7ih4iw13oc25od7oh4ow13kd3kh3kw3pd1ph1pw1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),

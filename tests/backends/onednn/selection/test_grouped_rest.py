@@ -77,6 +77,23 @@ def test_what_rules_prefer(
     assert preferred(applied(problem, AMX)) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("g4mb16ic16ih50oc64oh8kh4sh6ph0", ["direct given jit", "direct any gemm"]),
+        ("g2mb16ic32ih42oc8oh21kh2sh2ph0", ["direct given jit", "direct any gemm"]),
+        ("g2mb16ic64ih42oc8oh21kh2sh2ph0", []),
+        ("g2mb2ic32ih8oc32oh2kh3sh4ph0", []),
+    ],
+)
+def test_strided_data_gradients_on_avx2(text: str, expected: list[str]) -> None:
+    """Of many inputs, or of some inputs and few pixels, gemm on a copy takes longer."""
+    general = ["direct given jit", "direct given gemm"]
+    problem = problem_of(text, "BWD_D", "f32", "NXC")
+    assert preferred(applied(problem, "avx2")) == expected + general
+    assert preferred(applied(problem)) == general
+
+
 def test_bfloat16_of_cpus_with_amx() -> None:
     """Their strided kernels were not measured."""
     for transposed in (False, True):

@@ -11,7 +11,7 @@ as the fastest way there; it took 1.22 without these rules and those in groups w
 
 from __future__ import annotations
 
-from .rule import GEMM, JIT, JIT_BF16, NOT_GEMM, NOT_STRIDED, Rule, Shape
+from .rule import GEMM, JIT, JIT_BF16, NOT_GEMM, NOT_GEMM_NOR_STRIDED, NOT_STRIDED, Rule, Shape
 
 __all__ = ["GROUPED_REST"]
 
@@ -41,6 +41,12 @@ LAST_WEIGHTS = (
 STRIDED = (
     "of all draws 0.32, 1.67 of 13; f32 32 groups of 32 -> 32, 8 x 8, 3x3/2, data: 0.38; bf16 2"
     " groups of 32 -> 1, 144 x 144, 4x4/4, data: 1.67"
+)
+# There, gemm in the caller's layout took up to 25 times as long, where no other kernel has both the
+# strides and the kernel's size or dilation.
+STRIDED_AVX2 = (
+    "float32 on AVX2 alone 0.36, 1.43 of 77; of more inputs in a group, 2 of 32, 83 x 83, 3x3/4"
+    " dilated by 2: 2.39"
 )
 STRIDED_TRANSPOSED = (
     "of all draws 0.34, 0.82 of 8; bf16 transposed 16 groups of 2 -> 32, 9 x 9, 4x4/2: 0.48"
@@ -85,6 +91,15 @@ def _strided_last(s: Shape) -> bool:
     return _strided_data(s) and s.channels_last
 
 
+def _strided_last_on_avx2(s: Shape) -> bool:
+    return (
+        s.has_avx2_alone
+        and not s.transposed
+        and s.inputs <= (16 if s.pixels >= 40 else 8) * s.groups
+        and _strided_last(s)
+    )
+
+
 def _strided_transposed_last(s: Shape) -> bool:
     return s.transposed and _strided_last(s)
 
@@ -100,6 +115,8 @@ GROUPED_REST = (
     Rule(_weights_last, "any", GEMM, LAST_WEIGHTS),
     Rule(_strided_first, "any", NOT_STRIDED, STRIDED),
     Rule(_strided_transposed_first, "nxc", JIT, STRIDED_TRANSPOSED, formulation="as_convolution"),
+    Rule(_strided_last_on_avx2, "given", NOT_GEMM_NOR_STRIDED, STRIDED_AVX2),
+    Rule(_strided_last_on_avx2, "any", GEMM, STRIDED_AVX2),
     Rule(_strided_last, "given", NOT_STRIDED, STRIDED),
     Rule(_strided_transposed_last, "given", JIT, STRIDED_TRANSPOSED, formulation="as_convolution"),
 )

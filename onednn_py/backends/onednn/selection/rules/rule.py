@@ -34,6 +34,7 @@ __all__ = [
     "JIT_BF16_1X1",
     "MATMUL",
     "NOT_GEMM",
+    "NOT_GEMM_NOR_STRIDED",
     "NOT_STRIDED",
     "Rule",
     "Shape",
@@ -46,6 +47,7 @@ __all__ = [
 GEMM = re.compile(r"(^|:|\+)gemm")
 GEMM_DECONVOLUTION = re.compile(r"^conv:any\+.*gemm")
 NOT_GEMM = re.compile(r"^(?!.*gemm)")
+NOT_GEMM_NOR_STRIDED = re.compile(r"^(?!.*(gemm|brgconv_strided))")
 NOT_STRIDED = re.compile(r"^(?!.*brgconv_strided)")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
 JIT = re.compile(r"(^|\+)jit(_bf16)?:")
