@@ -22,7 +22,7 @@ from onednn_py.backends.onednn.autotune import integer_tensors
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan, build_plan
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.select import candidates
 from onednn_py.dispatch.planner import plan_call, prepared_backend
 from onednn_py.errors import OneDNNError
@@ -134,8 +134,9 @@ def recorded(drawn: Drawn, budget: float) -> list[Row]:
     rows = []
     for case in drawn.cases:
         _start()
+        problem = equivalent(case.problem(), current_engine().library.cpu_isa)
         described = {**drawn.to_json(), "direction": case.direction, "drawn": drawn.direction}
-        rows.append({**described, **_facts(), **_ways(in_plane(case.problem()), budget)})
+        rows.append({**described, **_facts(), **_ways(problem, budget)})
     return rows
 
 

@@ -20,7 +20,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
 from onednn_py.backends.onednn.selection import rules as library
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
@@ -131,7 +131,11 @@ class Pairs:
             If a plan fails.
         """
         ONEDNN.prepare()
-        found = [self._row(drawn, case.direction, in_plane(case.problem())) for case in drawn.cases]
+        cpu_isa = current_engine().library.cpu_isa
+        found = [
+            self._row(drawn, case.direction, equivalent(case.problem(), cpu_isa))
+            for case in drawn.cases
+        ]
         return [row for row in found if row is not None]
 
     def _row(self, drawn: Drawn, direction: str, problem: Problem) -> Row | None:

@@ -20,7 +20,7 @@ from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.descriptors import queries
-from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.select import candidate_of
@@ -122,7 +122,7 @@ def _problem_of(row: Row) -> Problem | None:
         return None
     drawn = Drawn.from_json({**row, "direction": row["drawn"]})
     case = next((one for one in drawn.cases if one.direction == row["direction"]), None)
-    problem = None if case is None else in_plane(case.problem())
+    problem = None if case is None else equivalent(case.problem(), current_engine().library.cpu_isa)
     return problem if problem is not None and problem.name == row["problem"] else None
 
 

@@ -76,7 +76,9 @@ RULES = (
         for one in rows:
             drawn = survey.draw(one["seed"])
             case = next(case for case in drawn.cases if case.direction == one["direction"])
-            plan = pairs.decide(pairs.current_engine(), pairs.in_plane(case.problem()))
+            engine = pairs.current_engine()
+            problem = pairs.equivalent(case.problem(), engine.library.cpu_isa)
+            plan = pairs.decide(engine, problem)
             assert plan.choice.as_dict() == one["with"] != one["without"]
         assert max(every.counts.values()) == 1
 
@@ -104,9 +106,10 @@ RULES = (
         for one in lines(out):
             drawn = survey.draw(one["seed"])
             case = next(case for case in drawn.cases if case.direction == one["direction"])
-            problem = pairs.in_plane(case.problem())
-            here = pairs.decide(pairs.current_engine(), problem)
-            there = pairs.decide(pairs.current_engine(), problem, rules=pairs.without_limits)
+            engine = pairs.current_engine()
+            problem = pairs.equivalent(case.problem(), engine.library.cpu_isa)
+            here = pairs.decide(engine, problem)
+            there = pairs.decide(engine, problem, rules=pairs.without_limits)
             assert here.choice.as_dict() == one["with"]
             assert there.choice.as_dict() == one["without"] != one["with"]
 

@@ -18,8 +18,8 @@ from .binding.runtime import apply_threads, current_engine, generation, openmp_p
 from .execution.plan import OneDNNPlan, decide
 from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
+from .selection.equivalents import equivalent
 from .selection.limits import unsupported
-from .selection.planes import in_plane
 from .selection.select import is_possible
 from .selection.workspace import exceeds_limit
 from .wisdom import Entry, Machine, store
@@ -95,7 +95,8 @@ class OneDNNBackend:
             With status ``unimplemented`` if oneDNN has no implementation.
         """
         self.prepare()
-        engine, problem = current_engine(), in_plane(problem)
+        engine = current_engine()
+        problem = equivalent(problem, engine.library.cpu_isa)
         reference = self._reference.plan((SubProblem(problem),), "heuristic")
         measured = measure(engine, problem, reference.execute, budget)
         choice = measured.plan.choice.as_dict()
@@ -109,7 +110,8 @@ class OneDNNBackend:
             plan = self.measure(problem).plan
             return _Decision(plan.candidates[0], plan.timings)
         choice = None if known is None else known[0]
-        return _Decision(decide(current_engine(), in_plane(problem), choice))
+        engine = current_engine()
+        return _Decision(decide(engine, equivalent(problem, engine.library.cpu_isa), choice))
 
 
 def _sharing_plan(
@@ -136,8 +138,9 @@ def recall(problem: Problem) -> tuple[Choice, Entry] | None:
     """Return the choice that wisdom has for a problem on this machine, and its entry, or None."""
     if store.is_empty():
         return None
-    problem = in_plane(problem)
-    entry = store.recall(_machine(current_engine().library), problem.name)
+    opened = current_engine().library
+    problem = equivalent(problem, opened.cpu_isa)
+    entry = store.recall(_machine(opened), problem.name)
     if entry is None:
         return None
     choice = Choice.from_dict(entry.choice)

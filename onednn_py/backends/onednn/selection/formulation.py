@@ -16,11 +16,11 @@ from onednn_py.system.sums import sum_into_bias
 
 from .chunks import Chunk
 from .dst_as_weights import is_line, seen_by_tiles
+from .equivalents import view_of
 from .im2col import gather
 from .matmul import Product
 from .merged_groups import blocks, by_merged_group
 from .padded_channels import copy_beside_zeros
-from .planes import view_in_plane
 
 __all__ = ["SUM_DTYPE", "Formulation", "on_copies"]
 
@@ -129,9 +129,7 @@ class Formulation:
     def complete(self, tensors: Mapping[str, Array]) -> None:
         """Compute what no primitive does: the bias gradient, elements that are left out."""
         asked = self.asked
-        tensors = {
-            role: view_in_plane(array, asked.layouts[role]) for role, array in tensors.items()
-        }
+        tensors = {role: view_of(array, asked.layouts[role]) for role, array in tensors.items()}
         if self.bias_apart:
             sum_into_bias(tensors["bias"], tensors["dst"])
         if not self.is_partial:
@@ -148,7 +146,7 @@ class Formulation:
 
     def add_bias(self, dst: Array, bias: Array) -> None:
         """Add the bias to the whole of dst, both of ``asked``."""
-        dst = view_in_plane(dst, self.asked.dst)
+        dst = view_of(dst, self.asked.dst)
         with np.errstate(all="ignore"):  # as oneDNN's own additions are silent
             dst += _beside(bias, dst)
 
@@ -164,9 +162,9 @@ class Formulation:
         dst, bias : ndarray
             Of ``asked``.
         """
-        in_plane = view_in_plane(dst, self.asked.dst)
+        dst = view_of(dst, self.asked.dst)
         bias = bias.astype(DTYPES[self.problem.dtype])
-        added = self.seen(role, np.broadcast_to(_beside(bias, in_plane), in_plane.shape))
+        added = self.seen(role, np.broadcast_to(_beside(bias, dst), dst.shape))
         layout: TensorLayout = getattr(chunk.problem, role)
         return added[chunk.tensors[role].spans(layout.shape)]
 
@@ -203,7 +201,7 @@ class Formulation:
 
     def seen(self, role: str, array: Array) -> Array:
         """Return what the primitive sees of a tensor of ``asked``, by the role in ``problem``."""
-        array = view_in_plane(array, self.asked.layouts[self.roles[role]])
+        array = view_of(array, self.asked.layouts[self.roles[role]])
         if self.dst_is_weights:
             return seen_by_tiles(role, array, is_turned=is_line(self.asked))
         if role == "weights":

@@ -12,7 +12,7 @@ from onednn_py.backends.onednn.autotune import integer_tensors
 from onednn_py.backends.onednn.binding.reorders import parts_of_run
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.select import candidates
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem, TensorLayout
@@ -84,7 +84,7 @@ def test_other_reorders_stay_whole(
 
 @pytest.mark.parametrize("step", [3, 4, 8])
 def test_every_way_to_compute_a_result_of_every_nth_element(step: int) -> None:
-    dense = in_plane(problem_of(f"mb1ic4iw{LENGTH}oc3kw3pw1", "FWD_D", "f32", "NCX"))
+    dense = equivalent(problem_of(f"mb1ic4iw{LENGTH}oc3kw3pw1", "FWD_D", "f32", "NCX"), "")
     channel = LENGTH * step
     layout = TensorLayout(dense.dst.shape, (3 * channel, channel, step))
     problem = replace(dense, dst=layout)
@@ -99,7 +99,7 @@ def test_every_way_to_compute_a_data_gradient_with_a_stride_of_four(
 ) -> None:
     """Flipped, its phases are written into every fourth column."""
     text = f"mb1ic2iw{4 * 25_003}oc8ow25003kw{kernel}sw4pw{kernel // 5}"
-    problem = in_plane(problem_of(text, "BWD_D", dtype, "NCX"))
+    problem = equivalent(problem_of(text, "BWD_D", dtype, "NCX"), "")
     tensors = integer_tensors(problem)
     FALLBACK.plan((SubProblem(problem),)).execute(tensors)
     assert "flipped" in assert_all_candidates_give(tensors, problem)

@@ -9,11 +9,13 @@ from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
+from onednn_py.backends.onednn.selection.rules.avx2_pixels import AVX2_PIXELS
 from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
 RULES = (
+    *AVX2_PIXELS,
     *AVX2_UPSAMPLING,
     *AVX2_DEEP,
     *AVX2_PADDED,
@@ -25,6 +27,7 @@ RULES = (
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
+    "mb16ic48ih1oc192oh1kh1ph0 BWD_D f32 NXC": ("given", "gemm:jit:f32"),
     "g256mb4ic256ih6oc256oh3kh2sh2ph0 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
     "g4mb1ic16ih111oc4oh109kh3ph0 BWD_D f32 NCX": ("nxc", "jit:avx2"),
     "g8mb2ic32ih14oc32oh14kh3ph1 BWD_D f32 NCX": ("nxc", "jit:avx2"),

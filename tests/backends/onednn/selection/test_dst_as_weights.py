@@ -15,7 +15,7 @@ from onednn_py.backends.onednn.selection import dst_as_weights
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.dst_as_weights import MOST_CHUNKS, as_tiles
-from onednn_py.backends.onednn.selection.planes import in_plane
+from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.problem.problem import TensorLayout
@@ -52,7 +52,7 @@ WIDE_PADS = ("stride and dilation", "whole blocks")
 
 
 def candidate(run: CandidateRun, dtype: str, activations: str) -> Candidate:
-    run.problem = in_plane(run.problem)
+    run.problem = equivalent(run.problem, "")
     preference = Preference(Choice(dtype, "dst_as_weights", activations), re.compile("jit_dw"))
     found = candidate_of(current_engine(), run.problem, preference)
     assert found is not None
@@ -80,7 +80,7 @@ def test_bfloat16_in_its_own_kernels(name: str, data_format: str) -> None:
     run = CandidateRun(
         GEOMETRIES[name].integers("bf16"), "convolution_backward_weights", data_format
     )
-    run.problem = in_plane(run.problem)
+    run.problem = equivalent(run.problem, "")
     found = [one for one in run.candidates() if one.choice.formulation == "dst_as_weights"]
     assert found
     for one in found:
