@@ -25,6 +25,10 @@ from .matmul import Axis, merged
 __all__ = ["equivalent", "view_of"]
 
 
+# Kernels count channels in 32 bits.
+LARGEST_EXTENT = 2**31
+
+
 def equivalent(problem: Problem, cpu_isa: str) -> Problem:
     """Return the problem that is planned in place of another, mostly the problem itself.
 
@@ -85,7 +89,7 @@ def _of_whole_windows(problem: Problem) -> Problem:
     order = sorted((1, *range(2, len(covered.shape))), key=lambda axis: -covered.strides[axis])
     inputs = merged(_axes(covered, order))
     columns = merged(_axes(weights, [channel if axis == 1 else axis + 1 for axis in order]))
-    if inputs is None or columns is None:
+    if inputs is None or columns is None or inputs[0] >= LARGEST_EXTENT:
         return problem
     other = problem.dst if covered is problem.src else problem.src
     taps = list(zip(weights.shape[:3], weights.strides[:3], strict=True))

@@ -159,6 +159,7 @@ def test_a_transposed_kernel_as_large_as_dst_is_one(direction: str, data_format:
         ("mb3ic5ih1oc7oh1kh1ph0", "FWD_D", False),
         ("g5mb3ic5ih4oc10oh1kh4ph0", "FWD_D", False),
         ("mb3ic7ih1oc5oh4kh4ph0", "FWD_B", True),
+        ("mb1ic32768iw65536oc1ow1kw65536pw0", "FWD_D", False),
     ],
 )
 def test_no_other_kernel_is(text: str, direction: str, transposed: bool) -> None:
