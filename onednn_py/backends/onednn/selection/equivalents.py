@@ -1,12 +1,12 @@
-"""Equivalents: problems that say the same of the same elements, and have better kernels.
+"""Equivalents: problems of the same arithmetic on the same memory, for which kernels are better.
 
 oneDNN's depthwise kernels take planes and volumes, but no lines (v3.2): along a line there remain
 a matrix product for each channel and kernels over blocks of 16 channels. A depthwise problem along
-a line is told in a plane of height 1.
+a line is reshaped to one in a plane of height 1.
 
 A kernel as large as src, as in the last layer of a classifier, has one window for each image. Each
 element of src meets each output once, as channels of a 1x1 kernel do: inputs and kernel positions
-are told as the inputs of such a kernel, where src and weights have them in the same order.
+are reshaped to the inputs of such a kernel, where src and weights have them in the same order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from .matmul import Axis, merged
 
 __all__ = ["equivalent", "view_of"]
 
-
 # Kernels count channels in 32 bits.
 LARGEST_EXTENT = 2**31
 
@@ -36,12 +35,19 @@ def equivalent(problem: Problem, cpu_isa: str) -> Problem:
     ----------
     problem : Problem
     cpu_isa : str
-        oneDNN's name of the CPU's instruction set. With AVX-512, kernels as large as src were not
-        measured as 1x1 kernels, and stay.
+        oneDNN's name of the CPU's instruction set. Only with AVX2 and no AVX-512 were kernels as
+        large as src measured as 1x1 kernels; elsewhere they stay.
+
+    Returns
+    -------
+    Problem
+        Of a depthwise line of length L: one in planes of shape (1, L). Of a kernel as large as src
+        of shape (N, I, *S): one with src (N, I * prod(S), 1), weights (1, O, I * prod(S), 1) and
+        dst (N, O, 1); transposed with the roles of src and dst changed, inputs and outputs, too.
     """
     groups, outputs, inputs, *kernel = problem.weights.shape
     if groups == 1:
-        return problem if "avx512" in cpu_isa else _of_whole_windows(problem)
+        return _of_whole_windows(problem) if "avx2" in cpu_isa else problem
     return _in_plane(problem) if len(kernel) == 1 and outputs == inputs == 1 else problem
 
 

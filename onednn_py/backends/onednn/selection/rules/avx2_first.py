@@ -7,9 +7,15 @@ EPYC of family 25 without AVX-512.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_AVX2, DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_AVX2, Rule
+from .rule import BRGEMM_AVX2, DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_AVX2, Rule, Shape
 
 __all__ = ["AVX2_FIRST"]
+
+
+def _is_data_in_groups(shape: Shape) -> bool:
+    """Whether a problem is a data gradient in groups of a kernel larger than 1x1 and patches."""
+    return shape.data and not shape.transposed and shape.in_groups and shape.larger_kernel
+
 
 AVX2_FIRST = (
     Rule(
@@ -27,10 +33,7 @@ AVX2_FIRST = (
     ),
     Rule(
         lambda s: (
-            s.data
-            and not s.transposed
-            and s.in_groups
-            and s.larger_kernel
+            _is_data_in_groups(s)
             and not s.strided
             and s.group_products <= 6
             and s.inputs >= 2 * s.groups
@@ -41,10 +44,7 @@ AVX2_FIRST = (
     ),
     Rule(
         lambda s: (
-            s.data
-            and not s.transposed
-            and s.in_groups
-            and s.larger_kernel
+            _is_data_in_groups(s)
             and s.group_channels < 6
             and s.group_products >= 8
             and s.outputs < 80

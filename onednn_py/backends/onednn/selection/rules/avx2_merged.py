@@ -29,6 +29,11 @@ def _is_large_in_groups(shape: Shape) -> bool:
     )
 
 
+def _is_transposed_data(shape: Shape) -> bool:
+    """Whether a problem is the data gradient of a transposed convolution in groups."""
+    return shape.forward and shape.in_groups and shape.transposed
+
+
 AVX2_MERGED = (
     # The gradient of few outputs of a group: gemm computes one or two rows at a time.
     Rule(
@@ -111,13 +116,10 @@ AVX2_MERGED = (
         "0.63, 2.32 of 30",
         formulation="merged_groups",
     ),
-    # The data gradient of a transposed convolution.
     Rule(
         lambda s: (
             s.channels_last
-            and s.forward
-            and s.in_groups
-            and s.transposed
+            and _is_transposed_data(s)
             and s.group_products <= 12
             and s.inputs >= 4 * s.groups
             and not s.line
@@ -131,9 +133,7 @@ AVX2_MERGED = (
     Rule(
         lambda s: (
             s.channels_last
-            and s.forward
-            and s.in_groups
-            and s.transposed
+            and _is_transposed_data(s)
             and s.inputs <= 4 * s.groups
             and s.outputs <= 12 * s.groups
             and (s.group_products >= 16 or s.groups >= 16)
@@ -147,9 +147,7 @@ AVX2_MERGED = (
     Rule(
         lambda s: (
             not s.channels_last
-            and s.forward
-            and s.in_groups
-            and s.transposed
+            and _is_transposed_data(s)
             and s.groups >= 4
             and s.outputs // s.groups % 8 != 0
             and s.group_products <= 24

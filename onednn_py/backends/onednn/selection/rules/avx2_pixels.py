@@ -1,9 +1,9 @@
 """Rules of images of one pixel, for CPUs that have AVX2 and no AVX-512: products of matrices.
 
 They are 1x1 kernels behind a mean over all pixels, and kernels as large as src, which `equivalents`
-tells as 1x1 kernels. Ratios are of the times of calls, with the rule and the telling over without
-them, on problems that were drawn after the rule: geometric mean, worst, of so many. Two cores of an
-AMD EPYC of family 25 without AVX-512.
+reshapes to 1x1 kernels. Ratios are of the times of calls, with the rule and the reshape over
+without them, on problems that were drawn after the rule: geometric mean, worst, of so many. Two
+cores of an AMD EPYC of family 25 without AVX-512.
 """
 
 from __future__ import annotations
