@@ -2,8 +2,8 @@
 """A survey of problems that no suite has: how good are the rules that choose without measuring?
 
 Problems are drawn at random from families of networks and uses, with --broad from all operations,
-or with --deep from the large layers of deep networks, each determined by its seed. Rules are fitted
-on some seeds and judged on others.
+with --deep from the large layers of deep networks, or with --powers-of-two from layers with such
+sides, each determined by its seed. Rules are fitted on some seeds and judged on others.
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
@@ -37,6 +37,7 @@ from survey_deep import DEEP_FAMILIES, draw_deep, draw_deep_of_many_images
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
+from survey_powers import POWER_FAMILIES, draw_powers_of_two
 from survey_report import report_lines, save_figure
 from survey_search import rule_lines, search
 from survey_timed import timed_problems
@@ -118,11 +119,16 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="likewise, with four times the images where these are small",
         )
+        drawing.add_argument(
+            "--powers-of-two",
+            action="store_true",
+            help="draw layers whose sides are powers of two, into its own file",
+        )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
         command.add_argument(
             "--family",
-            choices=(*FAMILIES, *KINDS, *DEEP_FAMILIES),
+            choices=(*FAMILIES, *KINDS, *DEEP_FAMILIES, *POWER_FAMILIES),
             action="append",
             help="likewise",
         )
@@ -294,6 +300,8 @@ def _search(parsed: argparse.Namespace) -> int:
 
 
 def _drawing(parsed: argparse.Namespace) -> Callable[[int], Drawn]:
+    if parsed.powers_of_two:
+        return draw_powers_of_two
     if parsed.deep_many_images:
         return draw_deep_of_many_images
     if parsed.deep:

@@ -28,7 +28,7 @@ SIZES = (
 FLAGS = (
     *("strided", "dilated", "line", "volume", "has_bias", "has_bias_gradient", "small"),
     *("is_1x1", "in_patches", "larger_kernel", "is_product", "is_split", "thin", "thin_groups"),
-    *("whole_blocks", "transposed", "dense", "depthwise", "in_groups"),
+    *("whole_blocks", "whole_pages", "transposed", "dense", "depthwise", "in_groups"),
 )
 QUANTILES = np.linspace(0.06, 0.94, 14)
 STEPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,21 @@ class TestDraw:
                 assert many.minibatch in {32, 64, 128}
                 assert max(d.dst) <= 40
         assert found == {1, 4}
+
+    def test_sides_that_are_powers_of_two(self, survey: Any) -> None:
+        drawn = [survey.draw_powers_of_two(seed) for seed in range(300)]
+        assert drawn[7] == survey.draw_powers_of_two(7) != drawn[8]
+        assert {one.family for one in drawn} == set(survey.POWER_FAMILIES)
+        assert {one.direction for one in drawn} == {"FWD_D", "FWD_B", "BWD_D", "BWD_W", "BWD_WB"}
+        descriptors = [one.cases[0].descriptor for one in drawn]
+        assert {len(one.src) for one in descriptors} == {1, 2, 3}
+        assert any(one.transposed for one in descriptors)
+        assert all(side.bit_count() == 1 for one in descriptors for side in one.src)
+        # Almost all keep the size, double it or halve it; even kernels without strides add one.
+        whole = [one for one in descriptors if prod(one.dst) % 1024 == 0]
+        assert len(whole) > 200
+        for one in drawn[:60]:
+            assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
 
     def test_tensors_are_not_too_large(self, survey: Any) -> None:
         for seed in range(200):

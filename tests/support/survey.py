@@ -24,6 +24,7 @@ MODULES = (
     "survey_draw",
     "survey_measure",
     "survey_pairs",
+    "survey_powers",
     "survey_report",
     "survey_search",
     "survey_timed",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from onednn_py.backends.onednn.selection.thresholds import is_small, minibatch_chunks
+from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
 __all__ = [
@@ -70,6 +71,10 @@ AMX_JIT = re.compile(r"(^|\+)jit:avx512_core_amx")
 AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
 AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
+
+
+# Bytes.
+PAGE = 4096
 
 
 def exactly(name: str) -> re.Pattern[str]:
@@ -144,8 +149,10 @@ class Shape:
     are ``in_patches``. A ``larger_kernel`` is neither 1x1 nor in patches. What products of matrices
     compute ``is_product``; ``all_pixels`` are those of the whole minibatch of ``images``. Of a
     group, ``group_channels`` is the smaller number of channels and ``group_products`` the product
-    of both. ``dst_size`` is that of the caller's dst, whichever role it has, and ``weights_size``
-    that of all groups. ``flops`` are those of the whole minibatch. A call that has one thread
+    of both. Where a channel of dst has ``whole_pages``, its elements fill pages of 4096 bytes, so
+    that, with channels first, those of all channels at one pixel share few places of the caches.
+    ``dst_size`` is that of the caller's dst, whichever role it has, and ``weights_size`` that of
+    all groups. ``flops`` are those of the whole minibatch. A call that has one thread
     ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too short for
     two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products may be
     rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of these; it
@@ -190,6 +197,7 @@ class Shape:
         )
         self.larger_kernel = not (self.is_1x1 or self.in_patches)
         self.pixels = prod(inner.dst.shape[2:])
+        self.whole_pages = self.pixels * DTYPES[compute_dtype].itemsize % PAGE == 0
         self.images = inner.dst.shape[0]
         self.all_pixels = self.images * self.pixels
         self.is_product = groups == 1 and self.is_1x1 and not self.strided
