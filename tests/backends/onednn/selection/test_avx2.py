@@ -10,12 +10,14 @@ from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
 from onednn_py.backends.onednn.selection.rules.avx2_pixels import AVX2_PIXELS
+from onednn_py.backends.onednn.selection.rules.avx2_powers import AVX2_POWERS
 from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
 RULES = (
     *AVX2_PIXELS,
+    *AVX2_POWERS,
     *AVX2_UPSAMPLING,
     *AVX2_DEEP,
     *AVX2_PADDED,
@@ -115,11 +117,17 @@ OWN = {
     "deconv:g8mb1ic32ih41oc8oh42kh4ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
     "g8mb2ic32ih32oc32oh28kh5ph0 BWD_W f32 NCX": ("any", "jit:avx2"),
     "g16mb6ic256iw63oc32ow61kw3pw0 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "mb4ic64iw8192oc128ow8192kw1pw0 BWD_D f32 NCX": ("given", "gemm:jit:f32"),
+    "mb2ic32ih128oc96oh128kh1ph0 FWD_B f32 NCX": ("any", "jit_1x1:avx2"),
+    "deconv:mb2ic96id8oc16od16kd2sd2pd0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb1ic96ih9oc4oh18kh2sh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "mb2ic64ih32oc16oh32kh1ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "mb2ic64ih56oc1oh56kh3ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
 }
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
     "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
-    "mb16ic256ih56oc64kh1 BWD_W f32 NXC",
+    "mb16ic256ih56oc128kh1 BWD_W f32 NXC",
     "mb8ic3ih11oc48kh3sh2ph1 BWD_D bf16 NCX",
     "mb4ic32ih5oc128kh1 FWD_B bf16 NXC",
     "deconv:mb16ic64ih56oc64oh112kh2sh2 BWD_D f32 NCX",

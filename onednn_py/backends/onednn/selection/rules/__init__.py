@@ -36,6 +36,7 @@ from .avx2_last import AVX2_LAST
 from .avx2_merged import AVX2_MERGED
 from .avx2_padded import AVX2_PADDED
 from .avx2_pixels import AVX2_PIXELS
+from .avx2_powers import AVX2_POWERS
 from .avx2_upsampling import AVX2_UPSAMPLING
 from .data import DATA
 from .few_channels import FEW_CHANNELS
@@ -167,9 +168,10 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
+    powers = AVX2_POWERS if facts.dense else ()
     if facts.channels_last:
-        return (AVX2_PIXELS, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
-    return (AVX2_DEEP, own, AVX2_FIRST)
+        return (AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
+    return (powers, AVX2_DEEP, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
