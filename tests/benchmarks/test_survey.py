@@ -135,7 +135,7 @@ class TestDraw:
         assert {len(one.src) for one in descriptors} == {1, 2, 3}
         assert any(one.transposed for one in descriptors)
         assert all(side.bit_count() == 1 for one in descriptors for side in one.src)
-        # Almost all keep the size, double it or halve it; even kernels without strides add one.
+        # Most keep the size, double or halve it; kernels of 2 without strides take one off.
         whole = [one for one in descriptors if prod(one.dst) % 1024 == 0]
         assert len(whole) > 200
         for one in drawn[:60]:

@@ -162,13 +162,13 @@ TESTED_BY = {
     "backends.onednn.selection.rules.amx_bf16": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.amx_f32_first": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.amx_f32_last": "backends/onednn/selection/test_amx.py",
-    "backends.onednn.selection.rules.avx2_powers": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_deep": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_first": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_last": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_merged": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_padded": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_pixels": "backends/onednn/selection/test_avx2.py",
+    "backends.onednn.selection.rules.avx2_powers": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_upsampling": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.half_width_bf16": (
         "backends/onednn/selection/test_half_width.py"

@@ -17,7 +17,7 @@ from .rule import GEMM, JIT_1X1_AVX2, Rule
 __all__ = ["AVX2_POWERS"]
 
 AVX2_POWERS = (
-    # In place, a product reads the transposed weights column by column.
+    # The rules behind it mostly multiply by the weights in the caller's layout.
     Rule(
         lambda s: (
             s.dense_first

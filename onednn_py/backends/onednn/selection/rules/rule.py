@@ -72,8 +72,7 @@ AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
 AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
 ANY_NAME = re.compile("")
 
-
-# Bytes.
+# Bytes, after which the sets of the first cache repeat.
 PAGE = 4096
 
 
