@@ -18,7 +18,7 @@ def notes(candidate: Candidate) -> list[str]:
     if choice.threads:
         found.append("on one thread")
     if choice.formulation != "direct":
-        found.append(f"formulation: {choice.formulation}{_in_tiles(candidate)}")
+        found.append(f"formulation: {choice.formulation}{_in_chunks(candidate)}")
     if choice.chunks > 1:
         number = len(candidate.formulation.chunks)
         axis = "first spatial" if choice.split_axis == "spatial" else choice.split_axis
@@ -28,6 +28,8 @@ def notes(candidate: Candidate) -> list[str]:
     return found
 
 
-def _in_tiles(candidate: Candidate) -> str:
-    number = len(candidate.formulation.chunks)
-    return f", in {number} tiles" if candidate.formulation.dst_is_weights and number > 1 else ""
+def _in_chunks(candidate: Candidate) -> str:
+    formulation, number = candidate.formulation, len(candidate.formulation.chunks)
+    if number == 1 or not (formulation.dst_is_weights or formulation.takes_planes):
+        return ""
+    return f", in {number} {'tiles' if formulation.dst_is_weights else 'chunks'}"

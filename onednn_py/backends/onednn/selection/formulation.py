@@ -61,6 +61,8 @@ class Formulation:
         Whether the copy of src has the patches of `im2col`.
     merged_groups : int
         How many groups of ``asked`` make one of ``problem``, whose weights are zero between them.
+    takes_planes : bool
+        Whether the chunks are those of `planes`, with an axis less than ``problem``.
     """
 
     asked: Problem
@@ -76,6 +78,7 @@ class Formulation:
     dst_is_weights: bool = False
     gathers: bool = False
     merged_groups: int = 1
+    takes_planes: bool = False
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -14,6 +14,7 @@ from .formulation import Formulation, on_copies
 from .merged_groups import merged, number_to_merge
 from .padded_channels import padded
 from .phases import as_forward, phases, unwritten
+from .planes import as_planes
 from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
 __all__ = ["FORMULATIONS", "formulate"]
@@ -26,7 +27,8 @@ __all__ = ["FORMULATIONS", "formulate"]
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 # padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
-# problem in groups of few channels in fewer groups of more.
+# problem in groups of few channels in fewer groups of more. planes: a weights gradient of volumes
+# as those of planes.
 FORMULATIONS = (
     "direct",
     "as_convolution",
@@ -37,6 +39,7 @@ FORMULATIONS = (
     "im2col",
     "padded_channels",
     "merged_groups",
+    "planes",
 )
 
 
@@ -68,6 +71,8 @@ def formulate(
         return _padded_channels(asked, compute_dtype, bias_apart) if chunks == 1 else None
     if formulation == "merged_groups":
         return _merged_groups(asked, compute_dtype, chunks, split_axis, bias_apart)
+    if formulation == "planes":
+        return _planes(asked, compute_dtype) if chunks == 1 else None
     if formulation == "matmul":
         return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
     if formulation == "im2col":
@@ -246,6 +251,17 @@ def _merged_groups(
         copied=plain.copied | {"weights"},
         merged_groups=number,
     )
+
+
+def _planes(asked: Problem, compute_dtype: str) -> Formulation | None:
+    """Return a weights gradient of volumes as those of planes, the bias gradient apart."""
+    if compute_dtype != asked.dtype:
+        return None  # a conversion besides, of which no rule was judged
+    plain = _on_convolutions(asked, compute_dtype, bias_apart=True)
+    chunks = None if plain is None else as_planes(plain.problem)
+    if plain is None or chunks is None:
+        return None
+    return replace(plain, chunks=chunks, takes_planes=True)
 
 
 def _on_convolutions(

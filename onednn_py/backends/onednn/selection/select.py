@@ -49,7 +49,12 @@ LAYOUTS = (
 )
 
 # The implementations that are worth trying where a formulation is made for them.
-FAMILIES = {"dst_as_weights": DEPTHWISE, "padded_channels": JIT, "merged_groups": NOT_GEMM}
+FAMILIES = {
+    "dst_as_weights": DEPTHWISE,
+    "padded_channels": JIT,
+    "merged_groups": NOT_GEMM,
+    "planes": NOT_GEMM,
+}
 
 
 def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) -> Candidate:
@@ -202,7 +207,7 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
 
 def _may_gain(engine: Engine, problem: Problem, formulation: str) -> bool:
     """Whether a formulation may be the fastest with this CPU and this version of oneDNN."""
-    if formulation == "merged_groups":
+    if formulation in ("merged_groups", "planes"):
         return "avx512" not in engine.library.cpu_isa  # not measured on others
     return formulation != "padded_channels" or is_worth_padding(engine, problem)
 
