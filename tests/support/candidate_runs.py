@@ -55,6 +55,7 @@ NETWORKS = {
     "thin_groups": case((10, 10), 3, pads=1, groups=8, inputs=32, outputs=32),
     "1d_dilated": case(90, 2, dilations=16, inputs=32, outputs=64),
     "3d": case((9, 8, 10), 3, pads=1, inputs=16, outputs=32),
+    "3d_depthwise": case((8, 7, 8), 3, pads=1, groups=16, inputs=16, outputs=16),
     "3d_stride": case((8, 8, 8), 2, 2, inputs=32, outputs=16),
     "upsampling": case((16, 16), 4, 2, pads=1, inputs=32, outputs=48),
     "upconv": case((16, 16), 2, 2, inputs=16, outputs=32),

@@ -15,6 +15,7 @@ from onednn_py.backends.onednn.selection.bias_sums import (
     ones_products,
     partial_sums,
     summing_chunks,
+    sums_at_once,
     sums_shape,
 )
 from onednn_py.backends.onednn.selection.candidate import Candidate
@@ -150,7 +151,8 @@ class Lowering:
             offset = self._layout.add(4 * total)
             self.sums.append(BiasSums(name, offset, total, *shape))
         target = self.sums[-1].offset + 4 * of_chunk * self._index
-        begin = 0 if role in formulation.copied else formulation.offset(role, chunk)
+        is_whole = role in formulation.copied or sums_at_once(formulation)
+        begin = 0 if is_whole else formulation.offset(role, chunk)
         read = self._operand(candidate.operand(role))
         for index, one in enumerate(products):
             (first, second, sums), descriptor = self._ones_product(one, dtype)
@@ -266,6 +268,11 @@ class Lowering:
         out = [Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
         if not tensor.part.is_partial_sum:
             return total, out
+        if tensor.part.is_split:  # terms of parts that overlap, added where the caller has the sum
+            if tensor.chunk.is_first:
+                return total, out
+            term = self._inner_buffer(tensor, "term")
+            return term, [Reorder(tensor.name, term, user, adds=True)]
         if not tensor.chunk.is_last:
             out = []
         problem = tensor.chunk.problem

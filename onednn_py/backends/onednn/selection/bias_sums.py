@@ -24,6 +24,7 @@ __all__ = [
     "ones_products",
     "partial_sums",
     "summing_chunks",
+    "sums_at_once",
     "sums_shape",
 ]
 
@@ -65,14 +66,14 @@ def chunk_layout(formulation: Formulation, chunk: Chunk) -> tuple[str, TensorLay
     """Return the role and the layout in which a chunk's primitive reads all of its diff_dst.
 
     None where chunks share images, or where the primitive does not see all elements. Where
-    diff_dst has the place of the weights, or its planes are chunks, the first chunk sums the whole
-    of it.
+    diff_dst has the place of the weights, or chunks have planes of it, the first chunk sums the
+    whole of it.
     """
     asked = formulation.asked.dst
     role = next(role for role, of_asked in formulation.roles.items() if of_asked == "dst")
-    if _sums_at_once(formulation):
-        begins = chunk is formulation.chunks[0] and formulation.offset(role, chunk) == 0
-        return (role, asked) if begins and role not in formulation.copied else None
+    if sums_at_once(formulation):
+        is_first = chunk is formulation.chunks[0]
+        return (role, asked) if is_first and role not in formulation.copied else None
     layout: TensorLayout = getattr(chunk.problem, role)
     images = layout.shape[0] * len(formulation.chunks)
     if layout.shape[1:] != asked.shape[1:] or images != asked.shape[0]:
@@ -82,10 +83,11 @@ def chunk_layout(formulation: Formulation, chunk: Chunk) -> tuple[str, TensorLay
 
 def summing_chunks(formulation: Formulation) -> int:
     """Return how many chunks have a `chunk_layout`, if the first one has."""
-    return 1 if _sums_at_once(formulation) else len(formulation.chunks)
+    return 1 if sums_at_once(formulation) else len(formulation.chunks)
 
 
-def _sums_at_once(formulation: Formulation) -> bool:
+def sums_at_once(formulation: Formulation) -> bool:
+    """Whether the whole of diff_dst is summed with the first chunk, since chunks share images."""
     return formulation.dst_is_weights or formulation.takes_planes
 
 

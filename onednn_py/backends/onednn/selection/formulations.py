@@ -15,6 +15,7 @@ from .merged_groups import merged, number_to_merge
 from .padded_channels import padded
 from .phases import as_forward, phases, unwritten
 from .planes import as_planes
+from .unpadded_depth import as_unpadded
 from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 
 __all__ = ["FORMULATIONS", "formulate"]
@@ -27,8 +28,9 @@ __all__ = ["FORMULATIONS", "formulate"]
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 # padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
-# problem in groups of few channels in fewer groups of more. planes: a weights gradient of volumes
-# as those of planes.
+# problem in groups of few channels in fewer groups of more. planes: a depthwise weights
+# gradient of volumes as those of planes. unpadded_depth: a weights gradient of volumes in parts
+# without padding along the depth.
 FORMULATIONS = (
     "direct",
     "as_convolution",
@@ -40,6 +42,7 @@ FORMULATIONS = (
     "padded_channels",
     "merged_groups",
     "planes",
+    "unpadded_depth",
 )
 
 
@@ -71,8 +74,8 @@ def formulate(
         return _padded_channels(asked, compute_dtype, bias_apart) if chunks == 1 else None
     if formulation == "merged_groups":
         return _merged_groups(asked, compute_dtype, chunks, split_axis, bias_apart)
-    if formulation == "planes":
-        return _planes(asked, compute_dtype) if chunks == 1 else None
+    if formulation in _OF_PLANES:
+        return _of_planes(asked, compute_dtype, formulation) if chunks == 1 else None
     if formulation == "matmul":
         return product_formulations.of_1x1(asked, compute_dtype, chunks, split_axis)
     if formulation == "im2col":
@@ -253,12 +256,15 @@ def _merged_groups(
     )
 
 
-def _planes(asked: Problem, compute_dtype: str) -> Formulation | None:
-    """Return a weights gradient of volumes as those of planes, the bias gradient apart."""
-    if compute_dtype != asked.dtype:
-        return None  # a conversion besides, of which no rule was judged
+_OF_PLANES = {"planes": as_planes, "unpadded_depth": as_unpadded}
+
+
+def _of_planes(asked: Problem, compute_dtype: str, formulation: str) -> Formulation | None:
+    """Return a weights gradient of volumes in chunks of planes, the bias gradient apart."""
+    if (asked.dtype, compute_dtype) != ("f32", "f32"):
+        return None  # of other types no rule was judged
     plain = _on_convolutions(asked, compute_dtype, bias_apart=True)
-    chunks = None if plain is None else as_planes(plain.problem)
+    chunks = None if plain is None else _OF_PLANES[formulation](plain.problem)
     if plain is None or chunks is None:
         return None
     return replace(plain, chunks=chunks, takes_planes=True)

@@ -1,10 +1,10 @@
-"""Weights gradients of volumes as those of planes, one for each position of the kernel's depth.
+"""Depthwise weights gradients of volumes as those of planes.
 
-oneDNN's kernels of AVX2 for weights gradients take lines and planes (v3.2). For volumes there
-remains a product with the patches of each image, which are several times as large as src. A
-position along the kernel's depth multiplies each plane of diff_dst with one plane of src: with the
-planes as images, that is a weights gradient in two dimensions. So many planes are computed at a
-time that their copies take little memory, and the terms are added up.
+oneDNN's kernels of depthwise weights gradients take lines and planes (v3.2). For volumes there
+remains a matrix product for each channel and image. A position along the kernel's depth multiplies
+each plane of diff_dst with one plane of src: with the planes as images, that is a weights gradient
+in two dimensions. So many planes are computed at a time that their copies take little memory, and
+the terms are added up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK_BYTES = 2**24
 
 
 def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
-    """Return a weights gradient of volumes as terms of gradients of planes.
+    """Return a depthwise weights gradient of volumes as terms of gradients of planes.
 
     Parameters
     ----------
@@ -38,11 +38,14 @@ def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
     -------
     tuple of Chunk or None
         For each position along the depth of the kernel, the terms of its part of the gradient, each
-        of some planes of one image. The first begins with the first plane of diff_dst. None for
-        another problem, for positions that meet padding alone, with too many terms, or where
-        oneDNN has no layout of the planes, as of every second of an odd number.
+        of some planes of one image. None for another problem, for positions that meet padding
+        alone, with too many terms, or where oneDNN has no layout of the planes, as of every second
+        of an odd number.
     """
+    groups, outputs, inputs = inner.weights.shape[:3]
     if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
+        return None
+    if groups == 1 or outputs * inputs > 1:
         return None
     positions = [_windows(inner, position) for position in range(inner.kernel[0])]
     if not all(positions):
@@ -60,9 +63,9 @@ def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
         return None
     chunks: list[Chunk] = []
     same: dict[Problem, Problem] = {}
-    for position in sorted(range(len(terms)), key=lambda index: positions[index].start):
-        number = len(terms[position])
-        for index, (image, windows) in enumerate(terms[position]):
+    for position, of_position in enumerate(terms):
+        number = len(of_position)
+        for index, (image, windows) in enumerate(of_position):
             problem, begins = _term(inner, position, image, windows)
             tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
             tensors["weights"] = ChunkTensor(begins["weights"], is_partial_sum=number > 1)

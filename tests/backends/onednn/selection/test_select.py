@@ -92,14 +92,14 @@ def test_every_formulation_has_candidates() -> None:
         "convolution_backward_data",
     ):
         formulations |= check_all(NETWORKS["1x1_stride"], operation, "f32")
-    for name in ("depthwise", "3x3_stride", "classes", "thin_groups", "3d"):
+    for name in ("depthwise", "3x3_stride", "classes", "thin_groups", "3d", "3d_depthwise"):
         formulations |= check_all(NETWORKS[name], "convolution_backward_weights", "f32")
     unknown = set() if computes_products() else {"matmul", "im2col"}
     thin = CandidateRun(NETWORKS["classes"].integers("f32"), "convolution_backward_weights", "NCX")
     if not is_worth_padding(current_engine(), thin.problem):
         unknown.add("padded_channels")
     if "avx512" in current_engine().library.cpu_isa:
-        unknown |= {"merged_groups", "planes"}
+        unknown |= {"merged_groups", "unpadded_depth"}
     assert formulations == set(FORMULATIONS) - unknown
 
 

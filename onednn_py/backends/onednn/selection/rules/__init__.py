@@ -38,6 +38,7 @@ from .avx2_padded import AVX2_PADDED
 from .avx2_pixels import AVX2_PIXELS
 from .avx2_powers import AVX2_POWERS
 from .avx2_upsampling import AVX2_UPSAMPLING
+from .avx2_volumes import AVX2_VOLUMES
 from .data import DATA
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
@@ -168,10 +169,11 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
+    volumes = AVX2_VOLUMES if facts.weights else ()
     powers = AVX2_POWERS if facts.dense else ()
     if facts.channels_last:
-        return (AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
-    return (powers, AVX2_DEEP, own, AVX2_FIRST)
+        return (volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
+    return (volumes, powers, AVX2_DEEP, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

@@ -1,0 +1,71 @@
+"""Weights gradients of volumes, for the formulations that compute them by planes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import onednn_py
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.select import candidate_of
+from tests.support.candidate_runs import CandidateRun
+from tests.support.cases import Case, case
+
+__all__ = ["FAMILIES", "VOLUMES", "assert_equal_gradients", "candidate", "run_of"]
+
+FAMILIES = ("convolution", "conv_transpose")
+
+VOLUMES = {
+    "3x3x3": case((6, 7, 8), 3, pads=1, inputs=8, outputs=16),
+    "one image": case((9, 6, 7), 3, pads=1, minibatch=1, inputs=16, outputs=8),
+    "strides": case((10, 9, 7), 3, 2, pads=1, inputs=8, outputs=8),
+    "patches": case((8, 6, 4), 2, 2, inputs=16, outputs=8),
+    "tail": case((12, 11, 8), 2, 3, pads=(0, 1), inputs=8, outputs=8),
+    "padded at one end": case((7, 6, 5), (4, 3, 3), pads=((2, 1, 1), (0, 1, 1)), inputs=8),
+    "dilation": case((9, 8, 9), 3, 1, (2, 1, 2), pads=((2, 1, 0), (2, 1, 0)), inputs=8, outputs=8),
+    "stride and dilation": case((14, 9, 8), 3, (2, 1, 1), (3, 1, 2), pads=3, inputs=8, outputs=8),
+    "wide pads": case((8, 6, 6), (5, 3, 3), pads=((3, 1, 1), (3, 1, 1)), inputs=8, outputs=8),
+    "flat kernel": case((5, 8, 9), (1, 3, 3), pads=((0, 1, 1), (0, 1, 1)), inputs=8, outputs=8),
+    "deep kernel": case((9, 5, 6), (3, 1, 1), pads=((1, 0, 0), (1, 0, 0)), inputs=8, outputs=8),
+    "few channels": case((6, 7, 5), 3, pads=1, inputs=3, outputs=5),
+    "groups": case((6, 7, 5), 3, pads=1, groups=2, inputs=16, outputs=16),
+}
+
+
+def run_of(geometry: Case, family: str = "convolution", data_format: str = "NCX") -> CandidateRun:
+    """Return the weights gradient of a geometry on small integers in float32."""
+    return CandidateRun(geometry.integers("f32"), f"{family}_backward_weights", data_format)
+
+
+def candidate(run: CandidateRun, formulation: str, activations: str = "any") -> Candidate:
+    preference = Preference(Choice("f32", formulation, activations))
+    found = candidate_of(current_engine(), run.problem, preference)
+    assert found is not None
+    return found
+
+
+def assert_equal_gradients() -> None:
+    """Compare the gradients of one call with those of the NumPy backend, of the bias too."""
+    rng = np.random.default_rng(7)
+    src, diff_dst, weights = (
+        rng.integers(-3, 4, shape).astype(np.float32)
+        for shape in ((2, 16, 20, 20, 20), (2, 32, 20, 20, 20), (32, 16, 3, 3, 3))
+    )
+    both, expected = (
+        onednn_py.convolution_backward(
+            src,
+            weights,
+            diff_dst,
+            wrt=("src", "weights", "bias"),
+            data_format="NCX",
+            weights_format="OIX",
+            pads_begin=1,
+            pads_end=1,
+            backend=backend,
+        )
+        for backend in ("onednn", "numpy")
+    )
+    for actual, right in zip(both, expected, strict=True):
+        np.testing.assert_array_equal(actual, right)
