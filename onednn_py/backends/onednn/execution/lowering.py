@@ -268,18 +268,16 @@ class Lowering:
         out = [Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
         if not tensor.part.is_partial_sum:
             return total, out
-        if tensor.part.is_split:  # terms of parts that overlap, added where the caller has the sum
-            if tensor.chunk.is_first:
-                return total, out
-            term = self._inner_buffer(tensor, "term")
-            return term, [Reorder(tensor.name, term, user, adds=True)]
-        if not tensor.chunk.is_last:
+        # Terms of parts that overlap are added where the caller has the sum.
+        overlaps = tensor.part.is_split
+        if not (overlaps or tensor.chunk.is_last):
             out = []
         problem = tensor.chunk.problem
         if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
             return total, out
         term = self._inner_buffer(tensor, "term")
-        return term, [Reorder(tensor.name, term, total, adds=True), *out]
+        added = Reorder(tensor.name, term, user if overlaps else total, adds=True)
+        return term, [added] if overlaps else [added, *out]
 
     def _is_reordered(self, tensor: Tensor) -> bool:
         return not self._engine.equal(tensor.user, tensor.wanted)

@@ -38,7 +38,8 @@ class ChunkTensor:
     is_split : bool
         Whether the chunks have parts of their own; otherwise all have the whole tensor.
     is_partial_sum : bool
-        Whether the chunk writes one term of a sum over all chunks.
+        Whether the chunk writes one term of a sum over all chunks; if it is split, of a part of
+        this sum. The first chunk has all parts then.
     """
 
     begin: tuple[int, ...]

@@ -12,10 +12,12 @@ from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
 from onednn_py.backends.onednn.selection.rules.avx2_pixels import AVX2_PIXELS
 from onednn_py.backends.onednn.selection.rules.avx2_powers import AVX2_POWERS
 from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
+from onednn_py.backends.onednn.selection.rules.avx2_volumes import AVX2_VOLUMES
 from tests.support.requirements import needs_onednn
 from tests.support.rules import AVX2, applying, assert_exact, assert_own
 
 RULES = (
+    *AVX2_VOLUMES,
     *AVX2_PIXELS,
     *AVX2_POWERS,
     *AVX2_UPSAMPLING,
@@ -123,11 +125,17 @@ OWN = {
     "deconv:mb1ic96ih9oc4oh18kh2sh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "mb2ic64ih32oc16oh32kh1ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "mb2ic64ih56oc1oh56kh3ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "g32mb2ic32id8oc32od8kd3pd1 BWD_W f32 NCX": ("any", "jit_dw:avx2"),
+    "mb1ic32id16oc32od16kd3pd1 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "deconv:mb1ic64id8oc16od16kd4sd2pd1 BWD_WB f32 NXC": ("any", "jit:avx2"),
+    "mb2ic4id12oc16od12kd3pd1 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "g4mb1ic16id10oc16od10kd3pd1 BWD_W f32 NXC": ("nxc", "jit:avx2"),
 }
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
     "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
     "mb16ic256ih56oc128kh1 BWD_W f32 NXC",
+    "mb1ic32id16oc32od14kd3pd0 BWD_W f32 NCX",
     "mb8ic3ih11oc48kh3sh2ph1 BWD_D bf16 NCX",
     "mb4ic32ih5oc128kh1 FWD_B bf16 NXC",
     "deconv:mb16ic64ih56oc64oh112kh2sh2 BWD_D f32 NCX",

@@ -1,10 +1,9 @@
 """Rules of float32 for CPUs that have AVX2 and no AVX-512: weights gradients of volumes.
 
-Fitted on 1,200 such gradients of all draws of `benchmarks/survey.py`, on two cores of an AMD EPYC
-of family 25 without AVX-512. They are asked before the other rules for such CPUs. Ratios are of the
-rule's choice to that without it, by `pairs`, on problems that were drawn after the rules: geometric
-mean, worst, of so many. Volumes without padding along the depth have no parts, so that the rules
-for `unpadded_depth` leave them to those behind.
+Fitted on some 1,200 such gradients of all draws of `benchmarks/survey.py`, on two cores of an AMD
+EPYC of family 25 without AVX-512. They are asked before the other rules for such CPUs. Ratios are
+of the rule's choice to that without it, by `pairs`, on problems of four draws after the rules:
+geometric mean, worst, of so many.
 """
 
 from __future__ import annotations
@@ -18,41 +17,41 @@ AVX2_VOLUMES = (
         lambda s: s.weights and s.volume and s.depthwise and s.positions > 1,
         "any",
         DEPTHWISE,
-        "0.20, 1.32 of 24",
+        "0.21, 1.32 of 48",
         formulation="planes",
     ),
     # gemm is slow for few outputs, and the kernel for few inputs.
     Rule(
         lambda s: (
             s.weights
-            and s.volume
             and s.dense
+            and s.padded_depth
             and s.inputs >= 8
             and (s.transposed or s.outputs <= 4 * s.inputs)
         ),
         "any",
         JIT_AVX2,
-        "x",
+        "0.53, 1.62 of 96",
         formulation="unpadded_depth",
     ),
     Rule(
         lambda s: (
             s.weights
-            and s.volume
             and s.dense
+            and s.padded_depth
             and s.inputs < 8
-            and (s.channels_last or s.outputs <= 16 * s.inputs)
+            and s.outputs <= (32 if s.channels_last else 16) * s.inputs
         ),
         "nxc",
         JIT_AVX2,
-        "x",
+        "0.50, 1.09 of 65; of more outputs than 32 for each input, 1.49, 1.99 of 7",
         formulation="unpadded_depth",
     ),
     Rule(
-        lambda s: s.weights and s.volume and s.in_groups and s.positions > 1,
+        lambda s: s.weights and s.in_groups and s.padded_depth,
         "nxc",
         JIT_AVX2,
-        "x",
+        "0.41, 1.08 of 24",
         formulation="unpadded_depth",
     ),
 )
