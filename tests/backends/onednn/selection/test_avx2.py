@@ -125,6 +125,8 @@ OWN = {
     "deconv:mb1ic96ih9oc4oh18kh2sh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "mb2ic64ih32oc16oh32kh1ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "mb2ic64ih56oc1oh56kh3ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "mb2ic64ih20oc1oh20kh3ph1 BWD_WB f32 NCX": ("any", "jit:avx2"),
+    "deconv:mb2ic1ih10oc64oh20kh4sh2ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
     "g32mb2ic32id8oc32od8kd3pd1 BWD_W f32 NCX": ("any", "jit_dw:avx2"),
     "mb1ic32id16oc32od16kd3pd1 BWD_W f32 NCX": ("any", "jit:avx2"),
     "deconv:mb1ic64id8oc16od16kd4sd2pd1 BWD_WB f32 NXC": ("any", "jit:avx2"),
