@@ -46,12 +46,16 @@ def candidate(run: CandidateRun, formulation: str, activations: str = "any") -> 
     return found
 
 
-def assert_equal_gradients() -> None:
+def assert_equal_gradients(inputs: int, groups: int) -> None:
     """Compare the gradients of one call with those of the NumPy backend, of the bias too."""
     rng = np.random.default_rng(7)
     src, diff_dst, weights = (
         rng.integers(-3, 4, shape).astype(np.float32)
-        for shape in ((2, 16, 20, 20, 20), (2, 32, 20, 20, 20), (32, 16, 3, 3, 3))
+        for shape in (
+            (2, inputs, 20, 20, 20),
+            (2, 32, 20, 20, 20),
+            (32, inputs // groups, 3, 3, 3),
+        )
     )
     both, expected = (
         onednn_py.convolution_backward(
@@ -59,6 +63,7 @@ def assert_equal_gradients() -> None:
             weights,
             diff_dst,
             wrt=("src", "weights", "bias"),
+            groups=groups,
             data_format="NCX",
             weights_format="OIX",
             pads_begin=1,

@@ -1,8 +1,8 @@
 """Equivalents: problems of the same arithmetic on the same memory, for which kernels are better.
 
-oneDNN's depthwise kernels take planes and volumes, but no lines (v3.2): along a line there remain
-a matrix product for each channel and kernels over blocks of 16 channels. A depthwise problem along
-a line is reshaped to one in a plane of height 1.
+oneDNN's depthwise kernels take planes, but no lines (v3.2): along a line there remain a matrix
+product for each channel and kernels over blocks of 16 channels. A depthwise problem along a line is
+reshaped to one in a plane of height 1.
 
 A kernel as large as src, as in the last layer of a classifier, has one window for each image. Each
 element of src meets each output once, as channels of a 1x1 kernel do: inputs and kernel positions

@@ -28,8 +28,8 @@ __all__ = ["FORMULATIONS", "formulate"]
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 # padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
-# problem in groups of few channels in fewer groups of more. planes: a depthwise weights
-# gradient of volumes as those of planes. unpadded_depth: a weights gradient of volumes in parts
+# problem in groups of few channels in fewer groups of more. planes: a depthwise
+# problem on volumes as problems on planes. unpadded_depth: a weights gradient of volumes in parts
 # without padding along the depth.
 FORMULATIONS = (
     "direct",
@@ -260,14 +260,17 @@ _OF_PLANES = {"planes": as_planes, "unpadded_depth": as_unpadded}
 
 
 def _of_planes(asked: Problem, compute_dtype: str, formulation: str) -> Formulation | None:
-    """Return a weights gradient of volumes in chunks of planes, the bias gradient apart."""
+    """Return a problem on volumes in chunks of planes, a bias and its gradient apart."""
     if (asked.dtype, compute_dtype) != ("f32", "f32"):
         return None  # of other types no rule was judged
     plain = _on_convolutions(asked, compute_dtype, bias_apart=True)
-    chunks = None if plain is None else _OF_PLANES[formulation](plain.problem)
-    if plain is None or chunks is None:
+    if plain is None:
         return None
-    return replace(plain, chunks=chunks, takes_planes=True)
+    problem = replace(plain.problem, bias=None)
+    chunks = _OF_PLANES[formulation](problem)
+    if chunks is None:
+        return None
+    return replace(plain, problem=problem, chunks=chunks, takes_planes=True)
 
 
 def _on_convolutions(

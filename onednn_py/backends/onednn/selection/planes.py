@@ -1,16 +1,17 @@
-"""Depthwise weights gradients of volumes as those of planes.
+"""Depthwise problems on volumes as those on planes.
 
-oneDNN's kernels of depthwise weights gradients take lines and planes (v3.2). For volumes there
-remains a matrix product for each channel and image. A position along the kernel's depth multiplies
-each plane of diff_dst with one plane of src: with the planes as images, that is a weights gradient
-in two dimensions. So many planes are computed at a time that their copies take little memory, and
-the terms are added up.
+oneDNN's depthwise kernels of AVX2 take planes, but no volumes (v3.2): there remains a matrix
+product for each channel and image. A position along the kernel's depth joins each plane of dst with
+one plane of src: with the planes as images, that is a depthwise problem in two dimensions. The
+terms of all positions are added up, and those of all images for a weights gradient. So many planes
+are computed at a time that their copies take little memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
@@ -22,86 +23,135 @@ __all__ = ["as_planes"]
 # More executions, each with its reorders, are not worth the time.
 MOST_CHUNKS = 256
 
-# What the planes of a chunk take of src and diff_dst together.
+# What the planes of a chunk take of src and dst together.
 CHUNK_BYTES = 2**24
 
 
+class _Term(NamedTuple):
+    """A position along the depth of the kernel, and the planes of src and dst that it joins."""
+
+    position: int
+    src: range
+    dst: range
+
+    def within(self, role: str, block: range) -> _Term:
+        """Return the term of those planes alone that lie in a block of a tensor's planes."""
+        planes: range = getattr(self, role)
+        ends = (
+            min(len(planes), max(0, -(-(end - planes.start) // planes.step)))
+            for end in (block.start, block.stop)
+        )
+        part = slice(*ends)
+        return _Term(self.position, self.src[part], self.dst[part])
+
+
+# Chunks that write the same planes, or the same part of the kernel, by image and term. The first
+# writes all of what the others add to.
+_Sum = list[tuple[int, _Term]]
+
+
 def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
-    """Return a depthwise weights gradient of volumes as terms of gradients of planes.
+    """Return a depthwise problem on volumes as terms of problems on planes.
 
     Parameters
     ----------
     inner : Problem
-        In the roles of a convolution.
+        In the roles of a convolution, without bias.
 
     Returns
     -------
     tuple of Chunk or None
-        For each position along the depth of the kernel, the terms of its part of the gradient, each
-        of some planes of one image. None for another problem, for positions that meet padding
-        alone, with too many terms, or where oneDNN has no layout of the planes, as of every second
-        of an odd number.
+        Each of some planes of one image. None for another problem, where part of the result is
+        the sum of no term or no term has all planes, with too many terms, or where oneDNN has no
+        layout of the planes, as of every second of an odd number.
     """
-    groups, outputs, inputs = inner.weights.shape[:3]
-    if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
+    groups, outputs, inputs, *kernel = inner.weights.shape
+    if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
         return None
-    if groups == 1 or outputs * inputs > 1:
-        return None
-    positions = [_windows(inner, position) for position in range(inner.kernel[0])]
-    if not all(positions):
-        return None
-    length, images = _planes_of_a_chunk(inner), inner.src.shape[0]
-    terms = [
-        [
-            (image, range(begin, min(begin + length, windows.stop)))
-            for image in range(images)
-            for begin in range(windows.start, windows.stop, length)
-        ]
-        for windows in positions
-    ]
-    if sum(map(len, terms)) > MOST_CHUNKS:
+    terms = [_term(inner, position) for position in range(kernel[0])]
+    if inner.direction is Direction.BACKWARD_WEIGHTS:
+        sums = list(_by_position(inner, terms)) if all(term.dst for term in terms) else None
+    else:
+        sums = _by_planes(inner, [term for term in terms if term.dst])
+    if not sums or sum(map(len, sums)) > MOST_CHUNKS:
         return None
     chunks: list[Chunk] = []
     same: dict[Problem, Problem] = {}
-    for position, of_position in enumerate(terms):
-        number = len(of_position)
-        for index, (image, windows) in enumerate(of_position):
-            problem, begins = _term(inner, position, image, windows)
+    for one in sums:
+        for index, (image, term) in enumerate(one):
+            problem, begins = _of_term(inner, image, term)
             tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
-            tensors["weights"] = ChunkTensor(begins["weights"], is_partial_sum=number > 1)
+            tensors[inner.result_role] = ChunkTensor(
+                begins[inner.result_role],
+                is_split=inner.result_role != "weights",
+                is_partial_sum=len(one) > 1 or inner.result_role != "weights",
+            )
             problem = same.setdefault(problem, problem)
-            chunks.append(Chunk(problem, tensors, index == 0, index == number - 1))
+            chunks.append(Chunk(problem, tensors, index == 0, index == len(one) - 1))
     nested = all(chunk.problem.layouts[role].is_nested for chunk in chunks for role in tensors)
     return tuple(chunks) if nested else None
 
 
-def _windows(inner: Problem, position: int) -> range:
-    """Return the planes of diff_dst whose windows meet src at a position along the depth."""
+def _term(inner: Problem, position: int) -> _Term:
+    """Return the planes of dst whose windows meet src at a position, and these planes of src."""
     stride, size, windows = inner.strides[0], inner.src.shape[2], inner.dst.shape[2]
     shift = position * inner.dilations[0] - inner.pads_begin[0]  # of the first window's element
-    return range(max(0, -(shift // stride)), min(windows, (size - 1 - shift) // stride + 1))
+    dst = range(max(0, -(shift // stride)), min(windows, (size - 1 - shift) // stride + 1))
+    first = dst.start * stride + shift
+    return _Term(position, range(first, first + len(dst) * stride, stride), dst)
+
+
+def _by_position(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
+    """Yield the terms of each position's part of a weights gradient."""
+    length = _planes_of_a_chunk(inner)
+    for term in terms:
+        blocks = _blocks(term.dst, length)
+        parts = [term.within("dst", block) for block in blocks]
+        yield [(image, part) for image in range(inner.src.shape[0]) for part in parts]
+
+
+def _by_planes(inner: Problem, terms: list[_Term]) -> list[_Sum] | None:
+    """Return the terms of blocks of planes of dst, or of src for a data gradient.
+
+    With strides, terms of a data gradient write every stride-th plane. There is a sum for each of
+    the first planes.
+    """
+    role = inner.result_role
+    size = getattr(inner, role).shape[2]
+    step = inner.strides[0] if role == "src" else 1
+    found: list[_Sum] = []
+    for first in range(min(step, size)):
+        whole = range(first, size, step)
+        alike = [term for term in terms if getattr(term, role).start % step == first]
+        alike.sort(key=lambda term: getattr(term, role) != whole)
+        if not alike or getattr(alike[0], role) != whole:
+            return None
+        for block in _blocks(range(size), step * _planes_of_a_chunk(inner)):
+            parts = [term.within(role, block) for term in alike]
+            for image in range(inner.src.shape[0]):
+                found.append([(image, part) for part in parts if part.dst])
+    return [one for one in found if one]
+
+
+def _blocks(planes: range, length: int) -> list[range]:
+    return [planes[begin : begin + length] for begin in range(0, len(planes), length)]
 
 
 def _planes_of_a_chunk(inner: Problem) -> int:
     elements = [layout.size // layout.shape[2] for layout in (inner.src, inner.dst)]
     plane = sum(elements) // inner.src.shape[0] * DTYPES[inner.dtype].itemsize
-    return max(1, min(inner.dst.shape[2], CHUNK_BYTES // plane))
+    return max(1, CHUNK_BYTES // plane)
 
 
-def _term(
-    inner: Problem, position: int, image: int, windows: range
-) -> tuple[Problem, dict[str, tuple[int, ...]]]:
-    """Return the gradient of some planes, and the index of each tensor's first element."""
-    stride = inner.strides[0]
-    plane = windows.start * stride + position * inner.dilations[0] - inner.pads_begin[0]
+def _of_term(inner: Problem, image: int, term: _Term) -> tuple[Problem, dict[str, tuple[int, ...]]]:
+    """Return the problem of some planes, and the index of each tensor's first element."""
     layouts: dict[str, Any] = {
-        "src": _planes(inner.src, len(windows), stride),
-        "dst": _planes(inner.dst, len(windows), 1),
+        "src": _planes(inner.src, term.src),
+        "dst": _planes(inner.dst, term.dst),
         "weights": _without_axis(inner.weights, 3),
     }
     problem = replace(
         inner,
-        bias=None,
         strides=inner.strides[1:],
         dilations=inner.dilations[1:],
         pads_begin=inner.pads_begin[1:],
@@ -109,19 +159,21 @@ def _term(
         **layouts,
     )
     begins = {
-        "src": (image, 0, plane, 0, 0),
-        "dst": (image, 0, windows.start, 0, 0),
-        "weights": (0, 0, 0, position, 0, 0),
+        "src": (image, 0, term.src.start, 0, 0),
+        "dst": (image, 0, term.dst.start, 0, 0),
+        "weights": (0, 0, 0, term.position, 0, 0),
     }
     return problem, begins
 
 
-def _planes(layout: TensorLayout, number: int, step: int) -> TensorLayout:
-    """Return the layout of every step-th plane of an image, as images of their own."""
+def _planes(layout: TensorLayout, planes: range) -> TensorLayout:
+    """Return the layout of some planes of an image, as images of their own."""
     _, channels, _, *pixels = layout.shape
     _, to_channel, to_plane, *strides = layout.strides
     return without_image_gap(
-        TensorLayout((number, channels, *pixels), (step * to_plane, to_channel, *strides))
+        TensorLayout(
+            (len(planes), channels, *pixels), (planes.step * to_plane, to_channel, *strides)
+        )
     )
 
 

@@ -128,6 +128,8 @@ OWN = {
     "mb2ic64ih20oc1oh20kh3ph1 BWD_WB f32 NCX": ("any", "jit:avx2"),
     "deconv:mb2ic1ih10oc64oh20kh4sh2ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
     "g32mb2ic32id8oc32od8kd3pd1 BWD_W f32 NCX": ("any", "jit_dw:avx2"),
+    "g32mb2ic32id8oc32od8kd3pd1 FWD_B f32 NXC": ("nxc", "jit_dw:avx2"),
+    "deconv:g32mb2ic32id8oc32od16kd2sd2pd0 BWD_D f32 NCX": ("any", "jit_dw:avx2"),
     "mb1ic32id16oc32od16kd3pd1 BWD_W f32 NCX": ("any", "jit:avx2"),
     "deconv:mb1ic64id8oc16od16kd4sd2pd1 BWD_WB f32 NXC": ("any", "jit:avx2"),
     "mb2ic4id12oc16od12kd3pd1 BWD_W f32 NCX": ("nxc", "jit:avx2"),

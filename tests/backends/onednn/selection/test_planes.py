@@ -1,4 +1,4 @@
-"""Depthwise weights gradients of volumes as those of planes: exact."""
+"""Depthwise problems on volumes as those on planes: exact."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import planes
 from onednn_py.backends.onednn.selection.formulations import formulate
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun, of_images
-from tests.support.cases import Case, case
+from tests.support.cases import OPERATIONS, Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
 from tests.support.requirements import needs_onednn
-from tests.support.volumes import FAMILIES, VOLUMES, candidate, run_of
+from tests.support.volumes import FAMILIES, VOLUMES, assert_equal_gradients, candidate, run_of
 
 
 def depthwise(geometry: Case) -> Case:
@@ -32,35 +32,57 @@ GEOMETRIES = {
     )
 }
 
+# No position of the kernel meets all planes of the result.
+WITHOUT_WHOLE_TERM = {
+    ("padded at one end", "convolution_backward_data"),
+    ("padded at one end", "conv_transpose"),
+    ("wide pads", "convolution"),
+    ("wide pads", "conv_transpose_backward_data"),
+}
+
 
 @needs_onednn
 @pytest.mark.parametrize("data_format", FORMATS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("name", GEOMETRIES)
-def test_every_bit(name: str, family: str, data_format: str) -> None:
-    run = run_of(GEOMETRIES[name], family, data_format)
+def test_every_bit(name: str, operation: str, data_format: str) -> None:
+    run = CandidateRun(GEOMETRIES[name].integers("f32"), operation, data_format)
+    if (name, operation) in WITHOUT_WHOLE_TERM:
+        assert formulate(run.problem, "f32", "planes") is None
+        return
     for activations in ("any", "nxc"):
         run.check_formulation("planes", activations)
 
 
 @needs_onednn
 @pytest.mark.parametrize("images", [1, 3])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_chunks_of_some_planes(family: str, images: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("name", ["3x3x3", "strides"])
+def test_chunks_of_some_planes(
+    name: str, operation: str, images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Terms of the same sum that have fewer planes than others."""
-    monkeypatch.setattr(planes, "CHUNK_BYTES", 4 * 4 * (16 + 16) * 7 * 8)
-    run = run_of(of_images(GEOMETRIES["3x3x3"], images), family)
+    geometry = of_images(GEOMETRIES[name], images)
+    run = CandidateRun(geometry.integers("f32"), operation, "NCX")
+    whole = len(candidate(run, "planes").formulation.chunks)
+    monkeypatch.setattr(planes, "CHUNK_BYTES", 2 * 4 * (16 + 16) * 7 * 8)
     found = candidate(run, "planes")
-    assert {chunk.problem.src.shape[0] for chunk in found.formulation.chunks} == {1, 2, 4}
+    assert len({chunk.problem.src.shape[0] for chunk in found.formulation.chunks}) > 1
+    assert len(found.formulation.chunks) > whole
     run.check(OneDNNPlan(current_engine(), found))
 
 
 @needs_onednn
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("form", [crop, channels_outermost, images_innermost])
-def test_tensors_in_any_order(form: Any) -> None:
+def test_tensors_in_any_order(form: Any, operation: str) -> None:
     tensors = GEOMETRIES["3x3x3"].integers("f32")
-    run = StridedCandidateRun(tensors, "convolution_backward_weights", "NCX", form)
-    run.check_formulation("planes")
+    StridedCandidateRun(tensors, operation, "NCX", form).check_formulation("planes")
+
+
+@needs_onednn
+def test_both_gradients_of_one_call() -> None:
+    assert_equal_gradients(inputs=32, groups=32)
 
 
 @needs_onednn
@@ -81,8 +103,6 @@ def test_other_problems_have_none() -> None:
 
     geometry = GEOMETRIES["3x3x3"]
     assert planes_of(geometry) is not None
-    assert planes_of(geometry, "convolution_backward_data") is None
-    assert planes_of(geometry, "convolution") is None
     assert planes_of(VOLUMES["3x3x3"]) is None
     assert planes_of(VOLUMES["groups"]) is None
     assert planes_of(depthwise(case((6, 7), 3, pads=1))) is None

@@ -73,7 +73,7 @@ def test_bias_gradient_is_a_sum_of_all_planes(family: str, data_format: str) -> 
 
 @needs_onednn
 def test_both_gradients_of_one_call() -> None:
-    assert_equal_gradients()
+    assert_equal_gradients(inputs=16, groups=1)
 
 
 @pytest.mark.parametrize(

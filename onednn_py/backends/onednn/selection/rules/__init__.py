@@ -169,11 +169,10 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
-    volumes = AVX2_VOLUMES if facts.weights else ()
     powers = AVX2_POWERS if facts.dense else ()
     if facts.channels_last:
-        return (volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
-    return (volumes, powers, AVX2_DEEP, own, AVX2_FIRST)
+        return (AVX2_VOLUMES, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
+    return (AVX2_VOLUMES, powers, AVX2_DEEP, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
