@@ -117,7 +117,7 @@ def test_forward_passes_by_gemm_only_where_nothing_else_exists(name: str, dtype:
     run = CandidateRun(GEOMETRIES[name].integers(dtype), "convolution", "NCX")
     chosen = build_plan(current_engine(), run.problem).choice
     others = (
-        Preference(Choice(chosen.compute_dtype, activations=activations), NOT_GEMM)
+        Preference(Choice(chosen.compute_dtype, chosen.formulation, activations), NOT_GEMM)
         for activations in ("any", "nxc")
     )
     exists = any(candidate_of(current_engine(), run.problem, other) for other in others)
