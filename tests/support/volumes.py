@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
-from tests.support.candidate_runs import CandidateRun
+from tests.support.candidate_runs import CandidateRun, sub_problems
 from tests.support.cases import Case, case
+from tests.support.memory_layouts import gaps
 
 __all__ = ["FAMILIES", "VOLUMES", "assert_equal_gradients", "candidate", "run_of"]
 
@@ -46,8 +50,12 @@ def candidate(run: CandidateRun, formulation: str, activations: str = "any") -> 
     return found
 
 
-def assert_equal_gradients(inputs: int, groups: int) -> None:
-    """Compare the gradients of one call with those of the NumPy backend, of the bias too."""
+def assert_equal_gradients(inputs: int, groups: int, formulation: str) -> None:
+    """Compare the gradients of one call with those of the NumPy backend, of the bias too.
+
+    The weights gradient is written into an array with gaps. On CPUs with AVX2 alone it is to be of
+    the formulation.
+    """
     rng = np.random.default_rng(7)
     src, diff_dst, weights = (
         rng.integers(-3, 4, shape).astype(np.float32)
@@ -57,20 +65,25 @@ def assert_equal_gradients(inputs: int, groups: int) -> None:
             (32, inputs // groups, 3, 3, 3),
         )
     )
+    keywords: dict[str, Any] = {"groups": groups, "data_format": "NCX", "weights_format": "OIX"}
+    keywords |= {"pads_begin": 1, "pads_end": 1}
+    (asked,) = sub_problems(
+        onednn_py.convolution_backward_weights, src, diff_dst, weights.shape, **keywords
+    )
+    isa = current_engine().library.cpu_isa
+    if "avx2" in isa and "avx512" not in isa:
+        assert decide(current_engine(), asked.problem).choice.formulation == formulation
     both, expected = (
         onednn_py.convolution_backward(
             src,
             weights,
             diff_dst,
             wrt=("src", "weights", "bias"),
-            groups=groups,
-            data_format="NCX",
-            weights_format="OIX",
-            pads_begin=1,
-            pads_end=1,
+            out=(None, out, None),
             backend=backend,
+            **keywords,
         )
-        for backend in ("onednn", "numpy")
+        for backend, out in (("onednn", gaps(np.full_like(weights, 77))), ("numpy", None))
     )
     for actual, right in zip(both, expected, strict=True):
         np.testing.assert_array_equal(actual, right)

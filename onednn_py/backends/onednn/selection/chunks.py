@@ -16,7 +16,15 @@ from typing import Any
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-__all__ = ["SPLIT_AXES", "Chunk", "ChunkTensor", "split", "tiles", "without_image_gap"]
+__all__ = [
+    "SPLIT_AXES",
+    "Chunk",
+    "ChunkTensor",
+    "part_of",
+    "split",
+    "tiles",
+    "without_image_gap",
+]
 
 # Implementations work on blocks of so many channels.
 CHANNEL_BLOCK = 16
@@ -36,10 +44,11 @@ class ChunkTensor:
     steps : tuple of int
         From element to element along each axis, empty for 1 along all of them.
     is_split : bool
-        Whether the chunks have parts of their own; otherwise all have the whole tensor.
+        Whether the chunks have parts of their own; otherwise all, or all chunks of one sum, have
+        the same part.
     is_partial_sum : bool
-        Whether the chunk writes one term of a sum over all chunks; if it is split, of a part of
-        this sum. The first chunk has all parts then.
+        Whether the chunk writes one term of a sum over some chunks. If it is split, the first of
+        these writes all that the others add to.
     """
 
     begin: tuple[int, ...]
@@ -67,6 +76,7 @@ class Chunk:
     tensors : dict
         By role.
     is_first, is_last : bool
+        Of all chunks, or of those of the sum that it writes a term of.
     """
 
     problem: Problem
@@ -122,7 +132,8 @@ def _result_roles(problem: Problem) -> tuple[str, ...]:
 Part = tuple[Problem, dict[str, tuple[int, ...]]]
 
 
-def _part(problem: Problem, ranges: _Ranges, **changes: Any) -> Part:
+def part_of(problem: Problem, ranges: _Ranges, **changes: Any) -> Part:
+    """Return the problem of some ranges, by role and axis, with other changes besides."""
     begins = {}
     for role, layout in problem.layouts.items():
         shape, begin = list(layout.shape), [0] * len(layout.shape)
@@ -155,7 +166,7 @@ def _along_minibatch(problem: Problem, number: int) -> Iterator[Part | None]:
     if images % number:
         return
     for span in _spans(images, images // number):
-        yield _part(problem, {"src": (0, span), "dst": (0, span)})
+        yield part_of(problem, {"src": (0, span), "dst": (0, span)})
 
 
 def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[Part | None]:
@@ -236,7 +247,7 @@ def _spatial_part(
     end = stride * (len(positions) - 1) + extent - len(elements) - begin
     if not elements or not positions or begin < 0 or end <= -stride:
         return None
-    return _part(
+    return part_of(
         problem,
         {stepped: (axis + 2, elements), _other(stepped): (axis + 2, positions)},
         pads_begin=_with(problem.pads_begin, axis, begin),
@@ -255,7 +266,7 @@ def _along_channels(problem: Problem, number: int) -> Iterator[Part | None]:
         if inputs * outputs == 1:
             length = _rounded(length, CHANNEL_BLOCK)
         for span in _spans(groups, length):
-            yield _part(
+            yield part_of(
                 problem,
                 {
                     "src": (1, _scaled(span, inputs)),
@@ -272,9 +283,9 @@ def _along_channels(problem: Problem, number: int) -> Iterator[Part | None]:
     size = inputs if of_src else outputs
     for span in _spans(size, _rounded(-(-size // number), CHANNEL_BLOCK)):
         if of_src:
-            yield _part(problem, {"src": (1, span), "weights": (2, span)})
+            yield part_of(problem, {"src": (1, span), "weights": (2, span)})
         else:
-            yield _part(problem, {"dst": (1, span), "weights": (1, span), "bias": (0, span)})
+            yield part_of(problem, {"dst": (1, span), "weights": (1, span), "bias": (0, span)})
 
 
 def _scaled(span: range, factor: int) -> range:

@@ -1,4 +1,4 @@
-"""Depthwise problems on volumes as those on planes.
+"""Depthwise problems on volumes as problems on planes.
 
 oneDNN's depthwise kernels of AVX2 take planes, but no volumes (v3.2): there remains a matrix
 product for each channel and image. A position along the kernel's depth joins each plane of dst with
@@ -20,8 +20,8 @@ from .chunks import Chunk, ChunkTensor, without_image_gap
 
 __all__ = ["as_planes"]
 
-# More executions, each with its reorders, are not worth the time.
-MOST_CHUNKS = 256
+# The steps of so many chunks take some 12 MB of a plan.
+MOST_CHUNKS = 1024
 
 # What the planes of a chunk take of src and dst together.
 CHUNK_BYTES = 2**24
@@ -63,7 +63,7 @@ def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
     tuple of Chunk or None
         Each of some planes of one image. None for another problem, where part of the result is
         the sum of no term or no term has all planes, with too many terms, or where oneDNN has no
-        layout of the planes, as of every second of an odd number.
+        layout of the planes.
     """
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
@@ -88,8 +88,8 @@ def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
             )
             problem = same.setdefault(problem, problem)
             chunks.append(Chunk(problem, tensors, index == 0, index == len(one) - 1))
-    nested = all(chunk.problem.layouts[role].is_nested for chunk in chunks for role in tensors)
-    return tuple(chunks) if nested else None
+    layouts = (layout for chunk in chunks for layout in chunk.problem.layouts.values())
+    return tuple(chunks) if all(layout.is_nested for layout in layouts) else None
 
 
 def _term(inner: Problem, position: int) -> _Term:
@@ -140,7 +140,8 @@ def _blocks(planes: range, length: int) -> list[range]:
 def _planes_of_a_chunk(inner: Problem) -> int:
     elements = [layout.size // layout.shape[2] for layout in (inner.src, inner.dst)]
     plane = sum(elements) // inner.src.shape[0] * DTYPES[inner.dtype].itemsize
-    return max(1, CHUNK_BYTES // plane)
+    # Of every second plane of an odd number, oneDNN has no layout, but of all of these but one.
+    return max(1, min(CHUNK_BYTES // plane, inner.src.shape[2] // inner.strides[0]))
 
 
 def _of_term(inner: Problem, image: int, term: _Term) -> tuple[Problem, dict[str, tuple[int, ...]]]:

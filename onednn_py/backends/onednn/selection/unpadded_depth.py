@@ -2,25 +2,25 @@
 
 oneDNN's kernels of AVX2 for weights gradients take no volumes that are padded along the depth
 (v3.2). There remains a product with the patches of each image, which are several times as large as
-src. The windows in the middle of a volume meet no padding, and those at both ends meet it with some
-positions of the kernel, whose products are zero: windows with the same other positions are a
-gradient of these alone. It is added to their part of the whole.
+src. Windows in the middle of a volume meet src with all positions of the kernel along the depth.
+Windows at its ends meet src with some of these positions: their part is a gradient of a kernel that
+has these positions alone, and is added to the same positions of the whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.problem import Direction, Problem, TensorLayout
+from onednn_py.problem.problem import Direction, Problem
 
-from .chunks import Chunk, ChunkTensor, without_image_gap
+from .chunks import Chunk, ChunkTensor, Part, part_of
 
 __all__ = ["as_unpadded"]
 
-# More executions, each with its reorders, are not worth the time.
+# More executions, each with its reorders, are not worth the time: chunks are larger instead.
 MOST_CHUNKS = 64
 
 # What the planes of a chunk take of src and diff_dst together.
@@ -40,36 +40,35 @@ def as_unpadded(inner: Problem) -> tuple[Chunk, ...] | None:
     Parameters
     ----------
     inner : Problem
-        In the roles of a convolution.
+        In the roles of a convolution, without bias.
 
     Returns
     -------
     tuple of Chunk or None
-        The first has all positions along the depth. None for another problem, without padding along
-        the depth, where every window meets it, or with too many parts.
+        The first has all positions along the depth. None for another problem, where all windows
+        meet src with the same positions, where none meets it with all, or with too many parts.
     """
     if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
         return None
     whole = range(inner.kernel[0])
     parts = _parts(inner)
-    if len(parts) == 1 or whole not in [part.positions for part in parts]:
+    if not 1 < len(parts) < MOST_CHUNKS or whole not in [part.positions for part in parts]:
         return None
-    length = _planes_of_a_chunk(inner)
-    split = [
+    most = MOST_CHUNKS - len(parts)
+    length = max(_planes_of_a_chunk(inner), -(-inner.dst.shape[2] // most))
+    blocks = [
         _Part(part.windows[begin : begin + length], part.positions)
         for part in sorted(parts, key=lambda part: part.positions != whole)
         for begin in range(0, len(part.windows), length)
     ]
-    if len(split) > MOST_CHUNKS:
-        return None
     chunks = []
     same: dict[Problem, Problem] = {}
-    for index, part in enumerate(split):
+    for index, part in enumerate(blocks):
         problem, begins = _of_part(inner, part)
         tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
         tensors["weights"] = replace(tensors["weights"], is_partial_sum=True)
         problem = same.setdefault(problem, problem)
-        chunks.append(Chunk(problem, tensors, index == 0, index == len(split) - 1))
+        chunks.append(Chunk(problem, tensors, index == 0, index == len(blocks) - 1))
     return tuple(chunks)
 
 
@@ -96,31 +95,15 @@ def _planes_of_a_chunk(inner: Problem) -> int:
     return max(1, CHUNK_BYTES // (elements * DTYPES[inner.dtype].itemsize))
 
 
-def _of_part(inner: Problem, part: _Part) -> tuple[Problem, dict[str, tuple[int, ...]]]:
+def _of_part(inner: Problem, part: _Part) -> Part:
     """Return the gradient of a part, and the index of each tensor's first element."""
     windows, positions = part
     stride, dilation = inner.strides[0], inner.dilations[0]
     plane = windows.start * stride + positions.start * dilation - inner.pads_begin[0]
     planes = (len(windows) - 1) * stride + (len(positions) - 1) * dilation + 1
-    layouts: dict[str, Any] = {
-        "src": without_image_gap(_with_depth(inner.src, 2, planes)),
-        "weights": _with_depth(inner.weights, 3, len(positions)),
-        "dst": without_image_gap(_with_depth(inner.dst, 2, len(windows))),
-    }
-    problem = replace(
+    return part_of(
         inner,
-        bias=None,
+        {"src": (2, range(plane, plane + planes)), "weights": (3, positions), "dst": (2, windows)},
         pads_begin=(0, *inner.pads_begin[1:]),
         pads_end=(0, *inner.pads_end[1:]),
-        **layouts,
     )
-    begins = {
-        "src": (0, 0, plane, 0, 0),
-        "weights": (0, 0, 0, positions.start, 0, 0),
-        "dst": (0, 0, windows.start, 0, 0),
-    }
-    return problem, begins
-
-
-def _with_depth(layout: TensorLayout, axis: int, extent: int) -> TensorLayout:
-    return TensorLayout((*layout.shape[:axis], extent, *layout.shape[axis + 1 :]), layout.strides)

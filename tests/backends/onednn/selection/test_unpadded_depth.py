@@ -53,6 +53,20 @@ def test_chunks_of_some_planes(family: str, images: int, monkeypatch: pytest.Mon
 
 
 @needs_onednn
+def test_no_more_chunks_than_are_worth_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have more planes instead."""
+    monkeypatch.setattr(unpadded_depth, "CHUNK_BYTES", 1)
+    run = run_of(VOLUMES["3x3x3"])
+    for most, number in ((64, 6), (5, 4)):
+        monkeypatch.setattr(unpadded_depth, "MOST_CHUNKS", most)
+        found = candidate(run, "unpadded_depth")
+        assert len(found.formulation.chunks) == number
+        run.check(OneDNNPlan(current_engine(), found))
+    monkeypatch.setattr(unpadded_depth, "MOST_CHUNKS", 3)
+    assert formulate(run.problem, "f32", "unpadded_depth") is None
+
+
+@needs_onednn
 @pytest.mark.parametrize("form", [crop, channels_outermost, images_innermost])
 def test_tensors_in_any_order(form: Any) -> None:
     tensors = VOLUMES["3x3x3"].integers("f32")
@@ -73,7 +87,7 @@ def test_bias_gradient_is_a_sum_of_all_planes(family: str, data_format: str) -> 
 
 @needs_onednn
 def test_both_gradients_of_one_call() -> None:
-    assert_equal_gradients(inputs=16, groups=1)
+    assert_equal_gradients(16, 1, "unpadded_depth")
 
 
 @pytest.mark.parametrize(
