@@ -1,4 +1,4 @@
-"""Weights gradients of volumes, for the formulations that compute them by planes."""
+"""Geometries of volumes, and runs of the formulations that compute them by planes."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def run_of(geometry: Case, family: str = "convolution", data_format: str = "NCX"
 
 
 def candidate(run: CandidateRun, formulation: str, activations: str = "any") -> Candidate:
+    """Return a run's candidate of a formulation in float32, which must exist."""
     preference = Preference(Choice("f32", formulation, activations))
     found = candidate_of(current_engine(), run.problem, preference)
     assert found is not None

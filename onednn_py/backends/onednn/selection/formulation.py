@@ -62,7 +62,7 @@ class Formulation:
     merged_groups : int
         How many groups of ``asked`` make one of ``problem``, whose weights are zero between them.
     takes_planes : bool
-        Whether chunks have planes of diff_dst, as those of `planes` and `unpadded_depth` do.
+        Whether chunks have planes of src and dst, as those of `planes` and `unpadded_depth` do.
     """
 
     asked: Problem

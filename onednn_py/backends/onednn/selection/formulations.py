@@ -28,9 +28,9 @@ __all__ = ["FORMULATIONS", "formulate"]
 # forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 # padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
-# problem in groups of few channels in fewer groups of more. planes: a depthwise
-# problem on volumes as problems on planes. unpadded_depth: a weights gradient of volumes in parts
-# without padding along the depth.
+# problem in groups of few channels in fewer groups of more. planes: a depthwise problem on volumes
+# as problems on planes. unpadded_depth: a weights gradient of volumes in parts without padding
+# along the depth.
 FORMULATIONS = (
     "direct",
     "as_convolution",
