@@ -171,6 +171,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.avx2_powers": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_upsampling": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_volumes": "backends/onednn/selection/test_avx2.py",
+    "backends.onednn.selection.rules.depthwise_volumes": (
+        "backends/onednn/selection/test_depthwise_volumes.py"
+    ),
     "backends.onednn.selection.rules.half_width_bf16": (
         "backends/onednn/selection/test_half_width.py"
     ),

@@ -42,6 +42,7 @@ STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
 GROUPED = {"faster in PyTorch: bfloat16 in groups"}
 VOLUME = {"faster in PyTorch: bfloat16 volumes of few channels"}
 DEPTHWISE = {"faster in PyTorch: depthwise in 16 bits"}
+DEPTHWISE_VOLUME = {"faster in PyTorch: depthwise volumes"}
 LARGE_ON_AVX2 = {"faster in PyTorch: large kernels between few channels, on AVX2"}
 PARTS_ON_AVX2 = {"faster in PyTorch: weights of parts of registers, on AVX2"}
 
@@ -130,6 +131,14 @@ def test_depthwise_in_16_bits_is_left_forward() -> None:
     assert reasons(*shapes, F16, True, groups=8) == (DEPTHWISE, set())
     assert reasons(*shapes, BF16, False, groups=8) == (set(), set())
     assert reasons(*shapes, F32, True, groups=8) == (set(), set())
+
+
+def test_depthwise_volumes_are_left_forward() -> None:
+    shapes = (2, 16, 8, 8, 8), (16, 1, 3, 3, 3)
+    assert reasons(*shapes, F32, True, groups=16) == (DEPTHWISE_VOLUME, set())
+    assert reasons(*shapes, F32, False, groups=16) == (set(), set())
+    assert reasons((2, 16, 8, 8, 8), (16, 2, 3, 3, 3), F32, True, groups=8) == (set(), set())
+    assert reasons((2, 16, 8, 8), (16, 1, 3, 3), F32, True, groups=16) == (set(), set())
 
 
 def test_kernels_of_16_bits_that_are_not_onednns_are_not_preferred() -> None:

@@ -95,11 +95,11 @@ class OneDNNPlan(Plan):
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
-        summed = [one.name for one in self._sums]
+        self._summed = {one.name for one in self._sums}
         self._completed = [
             candidate
             for candidate in candidates
-            if candidate.formulation.needs_completion and candidate.name("bias") not in summed
+            if candidate.formulation.needs_completion(candidate.name("bias") in self._summed)
         ]
         self._added = [
             candidate
@@ -240,8 +240,9 @@ class OneDNNPlan(Plan):
         for candidate in self._completed:
             formulation = candidate.formulation
             named = {role: candidate.name(role) for role in formulation.asked.layouts}
+            given = tensors.keys() - self._summed
             formulation.complete(
-                {role: tensors[name] for role, name in named.items() if name in tensors}
+                {role: tensors[name] for role, name in named.items() if name in given}
             )
         pointers = {
             name: packed[name] if name in packed else self.engine.pointer(tensors[name])

@@ -54,7 +54,7 @@ class Formulation:
     copied : frozenset of str
         The roles of ``problem`` whose tensors NumPy copies, in or out.
     is_partial : bool
-        Whether the primitives leave elements of the result unwritten.
+        Whether the primitives leave elements of the result unwritten, or add to them alone.
     dst_is_weights : bool
         Whether the primitives are those of `dst_as_weights`.
     gathers : bool
@@ -85,9 +85,9 @@ class Formulation:
         """The unique problems of the chunks, each of which needs a primitive."""
         return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
 
-    @property
-    def needs_completion(self) -> bool:
-        return self.bias_apart or self.is_partial
+    def needs_completion(self, is_summed: bool) -> bool:
+        """Whether `complete` has anything to do, where products sum the bias gradient or not."""
+        return self.is_partial or (self.bias_apart and not is_summed)
 
     @property
     def adds_bias(self) -> bool:
@@ -130,10 +130,10 @@ class Formulation:
         return elements * DTYPES[self.problem.dtype].itemsize
 
     def complete(self, tensors: Mapping[str, Array]) -> None:
-        """Compute what no primitive does: the bias gradient, elements that are left out."""
+        """Compute what no primitive does: the bias gradient, if given, and unwritten elements."""
         asked = self.asked
         tensors = {role: view_of(array, asked.layouts[role]) for role, array in tensors.items()}
-        if self.bias_apart:
+        if self.bias_apart and "bias" in tensors:
             sum_into_bias(tensors["bias"], tensors["dst"])
         if not self.is_partial:
             return
@@ -141,7 +141,8 @@ class Formulation:
         fill: Any = 0
         if bias is not None and (self.is_cast or not self.adds_bias):
             fill = _beside(bias, result)
-        if self.flips or any(span.step not in (None, 1) for span in self.window):
+        has_gaps = any(span.step not in (None, 1) for span in self.window)
+        if self.flips or self.takes_planes or has_gaps:
             result[...] = fill
             return
         for axis, span in enumerate(self.window):

@@ -267,10 +267,11 @@ def _of_planes(asked: Problem, compute_dtype: str, formulation: str) -> Formulat
     if plain is None:
         return None
     problem = replace(plain.problem, bias=None)
-    chunks = _OF_PLANES[formulation](problem)
-    if chunks is None:
+    found = _OF_PLANES[formulation](problem)
+    if found is None:
         return None
-    return replace(plain, problem=problem, chunks=chunks, takes_planes=True)
+    chunks, is_partial = found
+    return replace(plain, problem=problem, chunks=chunks, takes_planes=True, is_partial=is_partial)
 
 
 def _on_convolutions(

@@ -45,12 +45,17 @@ class _Term(NamedTuple):
         return _Term(self.position, self.src[part], self.dst[part])
 
 
-# Chunks that write the same planes, or the same part of the kernel, by image and term. The first
-# writes all of what the others add to.
-_Sum = list[tuple[int, _Term]]
+class _Sum(NamedTuple):
+    """Terms of the same planes, or of the same part of the kernel, by image.
+
+    The first writes all of what the others add to, unless all are added to zeros.
+    """
+
+    terms: list[tuple[int, _Term]]
+    begins_at_zero: bool = False
 
 
-def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
+def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     """Return a depthwise problem on volumes as terms of problems on planes.
 
     Parameters
@@ -60,36 +65,43 @@ def as_planes(inner: Problem) -> tuple[Chunk, ...] | None:
 
     Returns
     -------
-    tuple of Chunk or None
-        Each of some planes of one image. None for another problem, where part of the result is
-        the sum of no term or no term has all planes, with too many terms, or where oneDNN has no
-        layout of the planes.
+    (tuple of Chunk, bool) or None
+        Chunks, each of some planes of one image, and whether the result is to be zero before: where
+        part of it is the sum of no term, or where no term has all planes. None for another problem,
+        with no term or too many, or where oneDNN has no layout of the planes.
     """
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
         return None
     terms = [_term(inner, position) for position in range(kernel[0])]
+    used = [term for term in terms if term.dst]
     if inner.direction is Direction.BACKWARD_WEIGHTS:
-        sums = list(_by_position(inner, terms)) if all(term.dst for term in terms) else None
+        # The part of the kernel that meets the padding alone is zero.
+        is_partial = len(used) < len(terms)
+        sums = list(_by_position(inner, used))
     else:
-        sums = _by_planes(inner, [term for term in terms if term.dst])
-    if not sums or sum(map(len, sums)) > MOST_CHUNKS:
+        sums = list(_by_planes(inner, used))
+        is_partial = any(one.begins_at_zero for one in sums)
+    if sum(len(one.terms) for one in sums) not in range(1, MOST_CHUNKS + 1):
         return None
     chunks: list[Chunk] = []
     same: dict[Problem, Problem] = {}
-    for one in sums:
-        for index, (image, term) in enumerate(one):
+    for terms_of_sum, begins_at_zero in sums:
+        for index, (image, term) in enumerate(terms_of_sum):
             problem, begins = _of_term(inner, image, term)
             tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
             tensors[inner.result_role] = ChunkTensor(
                 begins[inner.result_role],
                 is_split=inner.result_role != "weights",
-                is_partial_sum=len(one) > 1 or inner.result_role != "weights",
+                is_partial_sum=len(terms_of_sum) > 1 or inner.result_role != "weights",
             )
             problem = same.setdefault(problem, problem)
-            chunks.append(Chunk(problem, tensors, index == 0, index == len(one) - 1))
+            is_first = index == 0 and not begins_at_zero
+            chunks.append(Chunk(problem, tensors, is_first, index == len(terms_of_sum) - 1))
     layouts = (layout for chunk in chunks for layout in chunk.problem.layouts.values())
-    return tuple(chunks) if all(layout.is_nested for layout in layouts) else None
+    if not all(layout.is_nested for layout in layouts):
+        return None
+    return tuple(chunks), is_partial
 
 
 def _term(inner: Problem, position: int) -> _Term:
@@ -107,11 +119,11 @@ def _by_position(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
     for term in terms:
         blocks = _blocks(term.dst, length)
         parts = [term.within("dst", block) for block in blocks]
-        yield [(image, part) for image in range(inner.src.shape[0]) for part in parts]
+        yield _Sum([(image, part) for image in range(inner.src.shape[0]) for part in parts])
 
 
-def _by_planes(inner: Problem, terms: list[_Term]) -> list[_Sum] | None:
-    """Return the terms of blocks of planes of dst, or of src for a data gradient.
+def _by_planes(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
+    """Yield the terms of blocks of planes of dst, or of src for a data gradient.
 
     With strides, terms of a data gradient write every stride-th plane. There is a sum for each of
     the first planes.
@@ -119,18 +131,15 @@ def _by_planes(inner: Problem, terms: list[_Term]) -> list[_Sum] | None:
     role = inner.result_role
     size = getattr(inner, role).shape[2]
     step = inner.strides[0] if role == "src" else 1
-    found: list[_Sum] = []
     for first in range(min(step, size)):
-        whole = range(first, size, step)
         alike = [term for term in terms if getattr(term, role).start % step == first]
-        alike.sort(key=lambda term: getattr(term, role) != whole)
-        if not alike or getattr(alike[0], role) != whole:
-            return None
-        for block in _blocks(range(size), step * _planes_of_a_chunk(inner)):
-            parts = [term.within(role, block) for term in alike]
+        for block in _blocks(range(first, size, step), _planes_of_a_chunk(inner)):
+            parts = [term.within(role, range(block.start, block[-1] + 1)) for term in alike]
+            parts = [part for part in parts if part.dst]
+            parts.sort(key=lambda part: -len(part.dst))
+            begins_at_zero = not parts or len(parts[0].dst) < len(block)
             for image in range(inner.src.shape[0]):
-                found.append([(image, part) for part in parts if part.dst])
-    return [one for one in found if one]
+                yield _Sum([(image, part) for part in parts], begins_at_zero)
 
 
 def _blocks(planes: range, length: int) -> list[range]:

@@ -34,7 +34,7 @@ class _Part(NamedTuple):
     positions: range
 
 
-def as_unpadded(inner: Problem) -> tuple[Chunk, ...] | None:
+def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     """Return a weights gradient of padded volumes as a sum over parts without padding.
 
     Parameters
@@ -44,16 +44,18 @@ def as_unpadded(inner: Problem) -> tuple[Chunk, ...] | None:
 
     Returns
     -------
-    tuple of Chunk or None
-        The first has all positions along the depth. None for another problem, where all windows
-        meet src with the same positions, where none meets it with all, or with too many parts.
+    (tuple of Chunk, bool) or None
+        Chunks, of which the first has all positions along the depth; where no window meets src with
+        all, every chunk is added to zeros, which is the second value. None for another problem,
+        where all windows meet src with the same positions, or with too many parts.
     """
     if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
         return None
     whole = range(inner.kernel[0])
     parts = _parts(inner)
-    if not 1 < len(parts) < MOST_CHUNKS or whole not in [part.positions for part in parts]:
+    if not 1 < len(parts) < MOST_CHUNKS:
         return None
+    begins_at_zero = whole not in [part.positions for part in parts]
     most = MOST_CHUNKS - len(parts)
     length = max(_planes_of_a_chunk(inner), -(-inner.dst.shape[2] // most))
     blocks = [
@@ -68,8 +70,9 @@ def as_unpadded(inner: Problem) -> tuple[Chunk, ...] | None:
         tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
         tensors["weights"] = replace(tensors["weights"], is_partial_sum=True)
         problem = same.setdefault(problem, problem)
-        chunks.append(Chunk(problem, tensors, index == 0, index == len(blocks) - 1))
-    return tuple(chunks)
+        is_first = index == 0 and not begins_at_zero
+        chunks.append(Chunk(problem, tensors, is_first, index == len(blocks) - 1))
+    return tuple(chunks), begins_at_zero
 
 
 def _parts(inner: Problem) -> list[_Part]:

@@ -28,6 +28,14 @@ from tests.support.volumes import (
 # Without padding along the depth, the family's own primitive has kernels.
 UNPADDED = ("patches", "flat kernel", "tail")
 
+SHALLOW = {
+    "two planes": case((2, 6, 7), 3, pads=1, inputs=8, outputs=16),
+    "positions in the padding alone": case(
+        (2, 5, 6), 5, pads=((3, 2, 2),) * 2, inputs=8, outputs=8
+    ),
+    "strides": case((3, 6, 7), (5, 3, 3), (2, 1, 1), pads=((3, 1, 1),) * 2, inputs=8, outputs=8),
+}
+
 
 @needs_onednn
 @pytest.mark.parametrize("data_format", FORMATS)
@@ -35,6 +43,20 @@ UNPADDED = ("patches", "flat kernel", "tail")
 @pytest.mark.parametrize("name", sorted(VOLUMES.keys() - set(UNPADDED)))
 def test_every_bit(name: str, family: str, data_format: str) -> None:
     run = run_of(VOLUMES[name], family, data_format)
+    for activations in ("any", "nxc"):
+        run.check_formulation("unpadded_depth", activations)
+
+
+@needs_onednn
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", SHALLOW)
+def test_shallow_volumes(name: str, family: str, data_format: str) -> None:
+    """All parts are added to zeros, since no window meets src with all positions."""
+    run = run_of(SHALLOW[name], family, data_format)
+    found = candidate(run, "unpadded_depth")
+    assert found.formulation.is_partial
+    assert not any(chunk.is_first for chunk in found.formulation.chunks)
     for activations in ("any", "nxc"):
         run.check_formulation("unpadded_depth", activations)
 
@@ -110,14 +132,14 @@ def test_parts_have_every_product(
         for position in range(kernel)
         if 0 <= window * stride + position * dilation - pads < size
     }
-    chunks = as_unpadded(problem)
-    if chunks is None:
-        by_window = [
-            {p for w, p, _ in expected if w == window} for window in range(size + 2 * pads)
-        ]
-        is_single = len({frozenset(one) for one in by_window if one}) == 1
-        assert is_single or set(range(kernel)) not in by_window
+    by_window = [{p for w, p, _ in expected if w == window} for window in range(size + 2 * pads)]
+    unpadded = as_unpadded(problem)
+    if unpadded is None:
+        assert len({frozenset(one) for one in by_window if one}) == 1
         return
+    chunks, begins_at_zero = unpadded
+    assert begins_at_zero == (set(range(kernel)) not in by_window)
+    assert [chunk.is_first for chunk in chunks] == [not begins_at_zero] + [False] * len(chunks[1:])
     found = []
     for chunk in chunks:
         (window, position, plane) = (
@@ -146,8 +168,6 @@ def test_other_problems_have_none() -> None:
     assert parts_of(case((6, 7), 3, pads=1)) is None
     for name in UNPADDED:
         assert parts_of(VOLUMES[name]) is None
-    # Every window meets padding.
-    assert parts_of(case((2, 6, 6), 3, pads=1)) is None
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])

@@ -40,6 +40,7 @@ from .avx2_powers import AVX2_POWERS
 from .avx2_upsampling import AVX2_UPSAMPLING
 from .avx2_volumes import AVX2_VOLUMES
 from .data import DATA
+from .depthwise_volumes import DEPTHWISE_VOLUMES
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
 from .forward import FORWARD
@@ -136,7 +137,9 @@ def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
 
 def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     """Return the tables that a kind of problems is looked up in, by order."""
+    has_avx512 = facts.has_amx or facts.has_avx512_alone
     return (
+        DEPTHWISE_VOLUMES if has_avx512 and facts.depthwise and not facts.bf16 else (),
         _with_amx(facts),
         IM2COL,
         *_with_avx2_alone(facts),

@@ -145,19 +145,19 @@ class Shape:
     A problem without groups is ``dense_last`` where channels are the innermost axis, otherwise
     ``dense_first``. ``positions`` is the number of kernel positions, ``channels`` the smaller
     number of channels, ``pixels`` that of dst. Windows that neither overlap nor leave elements out
-    are ``in_patches``. A volume that is padded along its first axis has ``padded_depth``. A
-    ``larger_kernel`` is neither 1x1 nor in patches. What products of matrices compute
-    ``is_product``; ``all_pixels`` are those of the whole minibatch of ``images``. Of a group,
-    ``group_channels`` is the smaller number of channels and ``group_products`` the product of both.
-    Where a channel of dst has ``whole_pages``, its elements fill pages of 4096 bytes, so that, with
-    channels first, those of all channels at one pixel share few places of the caches. ``dst_size``
-    is that of the caller's dst, whichever role it has, and ``weights_size`` that of all groups.
-    ``flops`` are those of the whole minibatch. A call that has one thread ``is_single``. A
-    ``large_depthwise`` problem whose executions, one an image, are too short for two threads has
-    ``short_steps``. A problem ``is_strict`` unless its float32 products may be rounded. A CPU
-    ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of these; it
-    ``has_half_width`` if its AVX-512, without AMX, takes halves of registers in turn, otherwise
-    ``has_full_width``.
+    are ``in_patches``. The product of all strides is ``steps``. A volume that is padded along its
+    first axis has ``padded_depth``. A ``larger_kernel`` is neither 1x1 nor in patches. What
+    products of matrices compute ``is_product``; ``all_pixels`` are those of the whole minibatch of
+    ``images``. Of a group, ``group_channels`` is the smaller number of channels and
+    ``group_products`` the product of both. Where a channel of dst has ``whole_pages``, its elements
+    fill pages of 4096 bytes, so that, with channels first, those of all channels at one pixel share
+    few places of the caches. ``dst_size`` is that of the caller's dst, whichever role it has, and
+    ``weights_size`` that of all groups. ``flops`` are those of the whole minibatch. A call that has
+    one thread ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too
+    short for two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products
+    may be rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of
+    these; it ``has_half_width`` if its AVX-512, without AMX, takes halves of registers in turn,
+    otherwise ``has_full_width``.
     """
 
     def __init__(
@@ -193,6 +193,7 @@ class Shape:
         self.positions = prod(kernel)
         self.is_1x1 = self.positions == 1 and not any(inner.pads_begin)
         self.strided = any(stride > 1 for stride in inner.strides)
+        self.steps = prod(inner.strides)
         self.in_patches = (
             self.strided and tuple(kernel) == inner.strides and not any(inner.pads_begin)
         )

@@ -1,0 +1,75 @@
+"""Rules of float32 for depthwise volumes on CPUs with AVX-512: problems on planes.
+
+oneDNN's depthwise kernels take no volumes (v3.2). There remain kernels for groups, which fill
+blocks of 16 channels with zeros, and a matrix product for each group. The copies of planes cost
+time for each image, so that small problems have one thread, and very small ones keep the others'
+rules. Fitted on 1,865 problems of `benchmarks/survey.py`, on two cores without AMX whose AVX-512
+units have full width. Ratios are of the choice with these rules to that without all of them, by
+problems that were drawn after the rules: geometric mean, worst, of so many.
+"""
+
+from __future__ import annotations
+
+from .rule import DEPTHWISE, Rule, Shape
+
+__all__ = ["DEPTHWISE_VOLUMES"]
+
+
+def _is_one(shape: Shape) -> bool:
+    return shape.volume and shape.depthwise and shape.positions > 1 and shape.groups >= 16
+
+
+def _is_first(shape: Shape) -> bool:
+    """Whether it is one with channels first, not of patches, of which gemm copies nothing twice."""
+    return _is_one(shape) and not shape.channels_last and shape.positions > shape.steps
+
+
+DEPTHWISE_VOLUMES = (
+    Rule(
+        lambda s: _is_one(s) and s.channels_last and s.flops >= 5e5 * s.images,
+        "nxc",
+        DEPTHWISE,
+        "0.27, 0.78 of 120",
+        formulation="planes",
+    ),
+    Rule(
+        lambda s: (
+            _is_one(s)
+            and s.channels_last
+            and s.positions > s.steps
+            and s.flops >= (2e4 if s.groups >= 32 and not s.weights else 2e5) * s.images
+        ),
+        "nxc",
+        DEPTHWISE,
+        "0.35, 1.55 of 66; of windows that overlap in no element, 0.57, 2.09 of 54",
+        formulation="planes",
+        threads=1,
+    ),
+    Rule(
+        lambda s: _is_first(s) and s.flops >= 1e6 * s.images,
+        "any",
+        DEPTHWISE,
+        "0.29, 1.36 of 112",
+        formulation="planes",
+    ),
+    Rule(
+        lambda s: (
+            _is_first(s)
+            and s.flops >= 2e5 * s.images
+            and (not s.strided or s.groups >= 64 or s.weights)
+        ),
+        "any",
+        DEPTHWISE,
+        "0.49, 1.07 of 102; data gradients of patches, 2.99 at worst",
+        formulation="planes",
+        threads=1,
+    ),
+    Rule(
+        lambda s: _is_first(s) and s.forward and s.groups >= 48 and s.flops >= 2e4 * s.images,
+        "any",
+        DEPTHWISE,
+        "0.34, 0.81 of 55",
+        formulation="planes",
+        threads=1,
+    ),
+)

@@ -1,0 +1,55 @@
+"""Rules of depthwise volumes where a CPU has AVX-512."""
+
+from __future__ import annotations
+
+import pytest
+
+from onednn_py.backends.onednn.selection.rules.depthwise_volumes import DEPTHWISE_VOLUMES
+from tests.support.requirements import needs_onednn
+from tests.support.rules import AMX, AVX2, WITHOUT_AMX, applying, assert_exact
+
+# Each with the position of the rule that is asked first.
+FIRST = {
+    "g32mb2ic32id14oc32od14kd3pd1 FWD_B f32 NXC": 0,
+    "deconv:g64mb1ic64id8oc64od15kd3sd2pd1 FWD_D f32 NXC": 0,
+    "g32mb2ic32id6oc32od6kd3pd1 BWD_D f32 NXC": 1,
+    "g16mb2ic16id8oc16od8kd3pd1 BWD_W f32 NXC": 1,
+    "g32mb2ic32id14oc32od14kd3pd1 BWD_WB f32 NCX": 2,
+    "g24mb2ic24id7oc24od7kd3pd1 BWD_D f32 NCX": 3,
+    "deconv:g16mb2ic16id7oc16od13kd3sd2pd1 BWD_W f32 NCX": 3,
+    "g64mb4ic64id6oc64od3kd3sd2pd1 FWD_D f32 NCX": 4,
+}
+OTHERS = [
+    "g32mb2ic32id14oc32od14kd3pd1 FWD_B bf16 NXC",
+    "g32mb2ic32ih14oc32oh14kh3ph1 FWD_B f32 NXC",
+    "g16mb2ic32id14oc32od14kd3pd1 FWD_B f32 NXC",
+    "g8mb2ic8id14oc8od14kd3pd1 FWD_B f32 NXC",
+    "g32mb2ic32id14oc32od14kd1pd0 FWD_B f32 NXC",
+    "g32mb4ic32id4oc32od2kd3sd2pd1 BWD_W f32 NXC",
+    "g32mb2ic32id28oc32od14kd2sd2pd0 FWD_D f32 NCX",
+    "g32mb2ic32id4oc32od4kd1pd0 BWD_D f32 NCX",
+]
+
+
+@pytest.mark.parametrize("text", FIRST)
+def test_each_rule_has_a_problem(text: str) -> None:
+    for cpu_isa in (WITHOUT_AMX, AMX):
+        for halves in (False, True):
+            first, *_ = applying(DEPTHWISE_VOLUMES, text, cpu_isa, halves_avx512=halves)
+            assert first is DEPTHWISE_VOLUMES[FIRST[text]]
+    assert not applying(DEPTHWISE_VOLUMES, text, AVX2)
+
+
+def test_there_is_no_rule_without_a_problem() -> None:
+    assert set(FIRST.values()) == set(range(len(DEPTHWISE_VOLUMES)))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_problems(text: str) -> None:
+    assert not applying(DEPTHWISE_VOLUMES, text)
+
+
+@needs_onednn
+@pytest.mark.parametrize("text", FIRST)
+def test_results_are_exact(text: str) -> None:
+    assert_exact(text)
