@@ -20,6 +20,7 @@ __all__ = [
     "applying",
     "assert_exact",
     "assert_own",
+    "problem_in",
     "problem_of",
     "shape_of",
 ]
@@ -51,12 +52,17 @@ def problem_of(
     return Case(descriptor, direction, dtype, data_format).problem()
 
 
-def shape_of(text: str, cpu_isa: str, *, halves_avx512: bool) -> Shape:
-    """Return the shape of a problem on two threads; the parameters are those of `applying`."""
+def problem_in(text: str) -> Problem:
+    """Return the problem of a line, as for `applying`."""
     descriptor, direction, dtype, data_format = text.split()
     transposed = descriptor.startswith(TRANSPOSED)
     text = descriptor.removeprefix(TRANSPOSED)
-    problem = problem_of(text, direction, dtype, data_format, transposed=transposed)
+    return problem_of(text, direction, dtype, data_format, transposed=transposed)
+
+
+def shape_of(text: str, cpu_isa: str, *, halves_avx512: bool) -> Shape:
+    """Return the shape of a problem on two threads; the parameters are those of `applying`."""
+    problem = problem_in(text)
     return Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=halves_avx512)
 
 

@@ -21,7 +21,15 @@ from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 from .chunks import Chunk, ChunkTensor, tiles, without_image_gap
 
-__all__ = ["as_tiles", "is_line", "seen_by_tiles"]
+__all__ = [
+    "as_forward",
+    "as_tiles",
+    "is_line",
+    "most_windows",
+    "one_image",
+    "seen_by_tiles",
+    "without_tail",
+]
 
 Array = npt.NDArray[Any]
 
@@ -54,15 +62,15 @@ def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
         return None
     if len(inner.kernel) != 2:
         return None
-    inner = _without_tail(_turned(inner) if is_line(inner) else inner)
-    parts = tiles(inner, _most_windows(inner))
+    inner = without_tail(_turned(inner) if is_line(inner) else inner)
+    parts = tiles(inner, most_windows(inner))
     images = inner.src.shape[0]
     if parts is None or images * len(parts) > MOST_CHUNKS:
         return None
     number = images * len(parts)
     chunks: list[Chunk] = []
     same: dict[Problem, Problem] = {}
-    of_tiles = [_one_image(_forward(part)) for part, _ in parts]
+    of_tiles = [one_image(as_forward(part)) for part, _ in parts]
     of_tiles = [same.setdefault(problem, problem) for problem in of_tiles]
     for image in range(images):
         for problem, (_, begins) in zip(of_tiles, parts, strict=True):
@@ -77,7 +85,7 @@ def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
                 is_last=index == number - 1,
             )
             chunks.append(chunk)
-    return _forward(inner), tuple(chunks)
+    return as_forward(inner), tuple(chunks)
 
 
 def is_line(problem: Problem) -> bool:
@@ -113,7 +121,7 @@ def _turned(problem: Problem) -> Problem:
     return replace(problem, **layouts, **numbers)
 
 
-def _without_tail(inner: Problem) -> Problem:
+def without_tail(inner: Problem) -> Problem:
     """Return a problem without the rows and columns of src that no window meets."""
     pixels = (
         size + min(0, end) for size, end in zip(inner.src.shape[2:], inner.pads_end, strict=True)
@@ -122,7 +130,7 @@ def _without_tail(inner: Problem) -> Problem:
     return replace(inner, src=src, pads_end=tuple(max(0, end) for end in inner.pads_end))
 
 
-def _most_windows(inner: Problem) -> tuple[int, int]:
+def most_windows(inner: Problem) -> tuple[int, int]:
     """Return how many rows and columns of diff_dst a tile may have."""
     columns = inner.dst.shape[3]
     columns = -(-columns // -(-columns // MOST_COLUMNS))
@@ -131,7 +139,7 @@ def _most_windows(inner: Problem) -> tuple[int, int]:
     return max(1, pixels // columns), columns
 
 
-def _forward(inner: Problem) -> Problem:
+def as_forward(inner: Problem) -> Problem:
     """Return a weights gradient in the roles of the forward convolutions, all images at once."""
     images, channels, *pixels = zip(inner.dst.shape, inner.dst.strides, strict=True)
     weights = (channels, (1, channels[1]), images, *pixels)
@@ -152,8 +160,8 @@ def _layout(axes: tuple[tuple[int, int], ...]) -> TensorLayout:
     return TensorLayout(tuple(extent for extent, _ in axes), tuple(stride for _, stride in axes))
 
 
-def _one_image(problem: Problem) -> Problem:
-    """Return the first image of what `_forward` returned."""
+def one_image(problem: Problem) -> Problem:
+    """Return the first image of what `as_forward` returned."""
     channels, rows, columns = problem.src.shape[1:]
     src = TensorLayout((1, channels, rows, columns), problem.src.strides)
     groups, outputs, _, *pixels = problem.weights.shape

@@ -137,12 +137,13 @@ class Formulation:
             sum_into_bias(tensors["bias"], tensors["dst"])
         if not self.is_partial:
             return
-        result, bias = tensors[asked.result_role], tensors.get("bias")
+        result = tensors[asked.result_role]
+        bias = tensors.get("bias") if asked.result_role == "dst" else None
         fill: Any = 0
         if bias is not None and (self.is_cast or not self.adds_bias):
             fill = _beside(bias, result)
         has_gaps = any(span.step not in (None, 1) for span in self.window)
-        if self.flips or self.takes_planes or has_gaps:
+        if self.flips or self.takes_planes or self.dst_is_weights or has_gaps:
             result[...] = fill
             return
         for axis, span in enumerate(self.window):

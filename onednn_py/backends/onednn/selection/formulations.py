@@ -10,6 +10,7 @@ from onednn_py.problem.problem import Problem, TensorLayout
 from . import product_formulations
 from .chunks import split
 from .dst_as_weights import as_tiles
+from .dst_planes import as_planes_of_dst
 from .formulation import Formulation, on_copies
 from .merged_groups import merged, number_to_merge
 from .padded_channels import padded
@@ -198,22 +199,42 @@ def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
     """Return a depthwise weights gradient as forward convolutions with diff_dst as weights."""
     found = as_tiles(asked)
     if found is None:
-        return None
+        return _dst_planes(asked, compute_dtype)
     problem, parts = found
     copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
-    roles = {"src": "src", "weights": "dst", "dst": "weights", "bias": "bias"}
-    if asked.transposed:
-        roles |= {"src": "dst", "weights": "src"}
     return Formulation(
         asked,
         on_copies(problem, copied, compute_dtype),
         tuple(replace(one, problem=on_copies(one.problem, copied, compute_dtype)) for one in parts),
-        roles,
+        _roles_of_dst_as_weights(asked),
         tuple(slice(0, size) for size in spatial_sizes(asked)),
         bias_apart=asked.has_bias_gradient,
         copied=copied,
         dst_is_weights=True,
     )
+
+
+def _dst_planes(asked: Problem, compute_dtype: str) -> Formulation | None:
+    """Return a depthwise weights gradient of volumes as forward convolutions."""
+    found = as_planes_of_dst(asked) if (asked.dtype, compute_dtype) == ("f32", "f32") else None
+    if found is None:
+        return None
+    problem, chunks, is_partial = found
+    return Formulation(
+        asked,
+        problem,
+        chunks,
+        _roles_of_dst_as_weights(asked),
+        tuple(slice(0, size) for size in spatial_sizes(asked)),
+        bias_apart=asked.has_bias_gradient,
+        dst_is_weights=True,
+        is_partial=is_partial,
+    )
+
+
+def _roles_of_dst_as_weights(asked: Problem) -> dict[str, str]:
+    roles = {"src": "src", "weights": "dst", "dst": "weights", "bias": "bias"}
+    return roles | ({"src": "dst", "weights": "src"} if asked.transposed else {})
 
 
 def _padded_channels(asked: Problem, compute_dtype: str, bias_apart: bool) -> Formulation | None:

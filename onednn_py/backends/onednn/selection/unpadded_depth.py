@@ -18,7 +18,7 @@ from onednn_py.problem.problem import Direction, Problem
 
 from .chunks import Chunk, ChunkTensor, Part, part_of
 
-__all__ = ["as_unpadded"]
+__all__ = ["DepthPart", "as_unpadded", "parts_along_depth"]
 
 # More executions, each with its reorders, are not worth the time: chunks are larger instead.
 MOST_CHUNKS = 64
@@ -27,7 +27,7 @@ MOST_CHUNKS = 64
 CHUNK_BYTES = 2**25
 
 
-class _Part(NamedTuple):
+class DepthPart(NamedTuple):
     """Planes of diff_dst, and the positions along the depth with which they meet src."""
 
     windows: range
@@ -52,14 +52,14 @@ def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
         return None
     whole = range(inner.kernel[0])
-    parts = _parts(inner)
+    parts = parts_along_depth(inner)
     if not 1 < len(parts) < MOST_CHUNKS:
         return None
     begins_at_zero = whole not in [part.positions for part in parts]
     most = MOST_CHUNKS - len(parts)
     length = max(_planes_of_a_chunk(inner), -(-inner.dst.shape[2] // most))
     blocks = [
-        _Part(part.windows[begin : begin + length], part.positions)
+        DepthPart(part.windows[begin : begin + length], part.positions)
         for part in sorted(parts, key=lambda part: part.positions != whole)
         for begin in range(0, len(part.windows), length)
     ]
@@ -75,14 +75,14 @@ def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     return tuple(chunks), begins_at_zero
 
 
-def _parts(inner: Problem) -> list[_Part]:
+def parts_along_depth(inner: Problem) -> list[DepthPart]:
     """Return the windows along the depth by the positions with which they meet src."""
     groups = groupby(range(inner.dst.shape[2]), lambda window: _positions(inner, window))
     found = []
     for positions, windows in groups:
         first, *others = windows
         if positions:
-            found.append(_Part(range(first, first + 1 + len(others)), positions))
+            found.append(DepthPart(range(first, first + 1 + len(others)), positions))
     return found
 
 
@@ -98,7 +98,7 @@ def _planes_of_a_chunk(inner: Problem) -> int:
     return max(1, CHUNK_BYTES // (elements * DTYPES[inner.dtype].itemsize))
 
 
-def _of_part(inner: Problem, part: _Part) -> Part:
+def _of_part(inner: Problem, part: DepthPart) -> Part:
     """Return the gradient of a part, and the index of each tensor's first element."""
     windows, positions = part
     stride, dilation = inner.strides[0], inner.dilations[0]

@@ -110,10 +110,14 @@ def agree_on_shared(
     if len(descriptors) == 1:
         return True
     for role, query in queries(formulation.problem).items():
-        first, *others = [engine.desc_of(one, query) for one in descriptors.values()]
-        if not formulation.chunks[0].tensors[role].is_split and not all(
-            engine.equal(first, other) for other in others
-        ):
+        # By identity, since a problem's hash is that of all its numbers.
+        sharing = {
+            id(chunk.problem): chunk.problem
+            for chunk in formulation.chunks
+            if not chunk.tensors[role].is_split
+        }
+        descs = [engine.desc_of(descriptors[one], query) for one in sharing.values()]
+        if not all(engine.equal(descs[0], other) for other in descs[1:]):
             return False
     return True
 

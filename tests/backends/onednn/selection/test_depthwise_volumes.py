@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import decide
+from onednn_py.backends.onednn.selection.rules import Rule, Shape
 from onednn_py.backends.onednn.selection.rules.depthwise_volumes import DEPTHWISE_VOLUMES
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AMX, AVX2, WITHOUT_AMX, applying, assert_exact
+from tests.support.rules import (
+    AMX,
+    AVX2,
+    WITHOUT_AMX,
+    applying,
+    assert_exact,
+    problem_in,
+    shape_of,
+)
 
 # Each with the position of the rule that is asked first.
 FIRST = {
@@ -18,6 +31,10 @@ FIRST = {
     "g24mb2ic24id7oc24od7kd3pd1 BWD_D f32 NCX": 3,
     "deconv:g16mb2ic16id7oc16od13kd3sd2pd1 BWD_W f32 NCX": 3,
     "g64mb4ic64id6oc64od3kd3sd2pd1 FWD_D f32 NCX": 4,
+    "g32mb2ic32id12oc32od12kd5pd2 BWD_W f32 NXC": 5,
+    "g32mb2ic32id7oc32od7kd5pd2 BWD_WB f32 NXC": 6,
+    "deconv:g32mb2ic32id9oc32od9kd5pd2 BWD_W f32 NCX": 7,
+    "g32mb2ic32id4oc32od4kd5pd2 BWD_W f32 NCX": 8,
 }
 OTHERS = [
     "g32mb2ic32id14oc32od14kd3pd1 FWD_B bf16 NXC",
@@ -35,9 +52,26 @@ OTHERS = [
 def test_each_rule_has_a_problem(text: str) -> None:
     for cpu_isa in (WITHOUT_AMX, AMX):
         for halves in (False, True):
-            first, *_ = applying(DEPTHWISE_VOLUMES, text, cpu_isa, halves_avx512=halves)
-            assert first is DEPTHWISE_VOLUMES[FIRST[text]]
+            found = applying(DEPTHWISE_VOLUMES, text, cpu_isa, halves_avx512=halves)
+            assert DEPTHWISE_VOLUMES[FIRST[text]] in found
     assert not applying(DEPTHWISE_VOLUMES, text, AVX2)
+
+
+@needs_onednn
+@pytest.mark.parametrize("text", FIRST)
+def test_the_first_rule_that_has_a_kernel_decides(text: str) -> None:
+    """Kernels of planes take 3x3 and smaller alone, so that the rules for larger ones are last."""
+    asked: list[Rule] = []
+
+    def noted(_: Shape) -> Iterator[Rule]:
+        shape = shape_of(text, WITHOUT_AMX, halves_avx512=False)
+        for rule in DEPTHWISE_VOLUMES:
+            if rule.holds(shape):
+                asked.append(rule)
+                yield rule
+
+    decide(current_engine(), problem_in(text), rules=noted)
+    assert asked[-1] is DEPTHWISE_VOLUMES[FIRST[text]]
 
 
 def test_there_is_no_rule_without_a_problem() -> None:

@@ -104,6 +104,19 @@ def test_bias_gradient_is_a_sum_of_all_planes(family: str, data_format: str) -> 
     run.check(OneDNNPlan(current_engine(), found))
 
 
+@needs_onednn
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bias_gradient_of_few_pixels_beside_zeros(family: str) -> None:
+    """NumPy sums it before the parts of the weights gradient are added to zeros."""
+    run = run_of(depthwise(case((1, 3, 3), 3, pads=1)), family)
+    found = candidate(run, "planes")
+    assert found.choice.bias_apart
+    assert found.formulation.is_partial
+    plan = OneDNNPlan(current_engine(), found)
+    assert "sum of bias" not in " ".join(step.name for step in plan.program.steps)
+    run.check(plan)
+
+
 def test_other_problems_have_none() -> None:
     def planes_of(geometry: Case, operation: str = "convolution_backward_weights") -> Any:
         problem = CandidateRun(geometry.integers("f32"), operation, "NCX").problem

@@ -108,6 +108,19 @@ def test_bias_gradient_is_a_sum_of_all_planes(family: str, data_format: str) -> 
 
 
 @needs_onednn
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bias_gradient_of_few_pixels_beside_zeros(family: str) -> None:
+    """NumPy sums it before the parts of the weights gradient are added to zeros."""
+    run = run_of(case((2, 3, 3), 3, pads=1, inputs=8, outputs=16), family)
+    found = candidate(run, "unpadded_depth")
+    assert found.choice.bias_apart
+    assert found.formulation.is_partial
+    plan = OneDNNPlan(current_engine(), found)
+    assert "sum of bias" not in " ".join(step.name for step in plan.program.steps)
+    run.check(plan)
+
+
+@needs_onednn
 def test_both_gradients_of_one_call() -> None:
     assert_equal_gradients(16, 1, "unpadded_depth")
 

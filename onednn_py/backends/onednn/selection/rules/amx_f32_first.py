@@ -74,6 +74,7 @@ AMX_F32_FIRST = (
             s.weights
             and not s.transposed
             and s.depthwise
+            and not s.volume
             and s.strided
             and s.dst_size >= 100_000
             and s.weights_size >= 1_000

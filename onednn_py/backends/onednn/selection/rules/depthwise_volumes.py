@@ -1,5 +1,7 @@
 """Rules of float32 for depthwise volumes on CPUs with AVX-512: problems on planes.
 
+Weights gradients that have no depthwise kernel have diff_dst as the weights of forward passes.
+
 oneDNN's depthwise kernels take no volumes (v3.2). There remain kernels for groups, which fill
 blocks of 16 channels with zeros, and a matrix product for each group. The copies of planes cost
 time for each image, so that small problems have one thread, and very small ones keep the others'
@@ -70,6 +72,37 @@ DEPTHWISE_VOLUMES = (
         DEPTHWISE,
         "0.34, 0.81 of 55",
         formulation="planes",
+        threads=1,
+    ),
+    # oneDNN's kernels of weights gradients take 3x3 and smaller, without dilation.
+    Rule(
+        lambda s: _is_one(s) and s.weights and s.channels_last and s.flops >= 5e6 * s.images,
+        "nxc",
+        DEPTHWISE,
+        "0.15, 0.45 of 91",
+        formulation="dst_as_weights",
+    ),
+    Rule(
+        lambda s: _is_one(s) and s.weights and s.channels_last and s.flops >= 2e5 * s.images,
+        "nxc",
+        DEPTHWISE,
+        "0.23, 0.88 of 101",
+        formulation="dst_as_weights",
+        threads=1,
+    ),
+    Rule(
+        lambda s: _is_one(s) and s.weights and not s.channels_last and s.flops >= 1e6 * s.images,
+        "any",
+        DEPTHWISE,
+        "0.24, 1.09 of 150",
+        formulation="dst_as_weights",
+    ),
+    Rule(
+        lambda s: _is_one(s) and s.weights and not s.channels_last and s.flops >= 3e5 * s.images,
+        "any",
+        DEPTHWISE,
+        "0.42, 0.91 of 38",
+        formulation="dst_as_weights",
         threads=1,
     ),
 )

@@ -153,11 +153,11 @@ class Shape:
     fill pages of 4096 bytes, so that, with channels first, those of all channels at one pixel share
     few places of the caches. ``dst_size`` is that of the caller's dst, whichever role it has, and
     ``weights_size`` that of all groups. ``flops`` are those of the whole minibatch. A call that has
-    one thread ``is_single``. A ``large_depthwise`` problem whose executions, one an image, are too
-    short for two threads has ``short_steps``. A problem ``is_strict`` unless its float32 products
-    may be rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or ``has_avx2_alone``, or none of
-    these; it ``has_half_width`` if its AVX-512, without AMX, takes halves of registers in turn,
-    otherwise ``has_full_width``.
+    one thread ``is_single``. A ``large_depthwise`` problem, no volume, whose executions, one an
+    image, are too short for two threads has ``short_steps``. A problem ``is_strict`` unless its
+    float32 products may be rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or
+    ``has_avx2_alone``, or none of these; it ``has_half_width`` if its AVX-512, without AMX, takes
+    halves of registers in turn, otherwise ``has_full_width``.
     """
 
     def __init__(
@@ -218,6 +218,7 @@ class Shape:
         self.converted = compute_dtype != problem.dtype
         self.large_depthwise = (
             self.depthwise
+            and not self.volume
             and (
                 self.channels > 20
                 or (compute_dtype == "bf16" and self.channels > 8)
