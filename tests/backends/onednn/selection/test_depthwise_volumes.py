@@ -1,4 +1,4 @@
-"""Rules of depthwise volumes where a CPU has AVX-512."""
+"""Rules of depthwise volumes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.rules import Rule, Shape
-from onednn_py.backends.onednn.selection.rules.depthwise_volumes import DEPTHWISE_VOLUMES
+from onednn_py.backends.onednn.selection.rules.depthwise_volumes import (
+    DEPTHWISE_VOLUMES,
+    LARGER_DEPTHWISE_VOLUMES,
+)
 from tests.support.requirements import needs_onednn
 from tests.support.rules import (
     AMX,
@@ -20,6 +23,8 @@ from tests.support.rules import (
     problem_in,
     shape_of,
 )
+
+RULES = (*DEPTHWISE_VOLUMES, *LARGER_DEPTHWISE_VOLUMES)
 
 # Each with the position of the rule that is asked first.
 FIRST = {
@@ -52,9 +57,17 @@ OTHERS = [
 def test_each_rule_has_a_problem(text: str) -> None:
     for cpu_isa in (WITHOUT_AMX, AMX):
         for halves in (False, True):
-            found = applying(DEPTHWISE_VOLUMES, text, cpu_isa, halves_avx512=halves)
-            assert DEPTHWISE_VOLUMES[FIRST[text]] in found
-    assert not applying(DEPTHWISE_VOLUMES, text, AVX2)
+            found = applying(RULES, text, cpu_isa, halves_avx512=halves)
+            assert RULES[FIRST[text]] in found
+    found = applying(RULES, text, AVX2)
+    assert not set(map(id, found)) & set(map(id, DEPTHWISE_VOLUMES))
+    assert (RULES[FIRST[text]] in found) == (FIRST[text] >= len(DEPTHWISE_VOLUMES))
+
+
+def test_fewer_channels_on_avx2() -> None:
+    text = "g8mb2ic8id12oc8od12kd5pd2 BWD_W f32 NCX"
+    assert applying(RULES, text, AVX2)
+    assert not applying(RULES, text)
 
 
 @needs_onednn
@@ -65,22 +78,22 @@ def test_the_first_rule_that_has_a_kernel_decides(text: str) -> None:
 
     def noted(_: Shape) -> Iterator[Rule]:
         shape = shape_of(text, WITHOUT_AMX, halves_avx512=False)
-        for rule in DEPTHWISE_VOLUMES:
+        for rule in RULES:
             if rule.holds(shape):
                 asked.append(rule)
                 yield rule
 
     decide(current_engine(), problem_in(text), rules=noted)
-    assert asked[-1] is DEPTHWISE_VOLUMES[FIRST[text]]
+    assert asked[-1] is RULES[FIRST[text]]
 
 
 def test_there_is_no_rule_without_a_problem() -> None:
-    assert set(FIRST.values()) == set(range(len(DEPTHWISE_VOLUMES)))
+    assert set(FIRST.values()) == set(range(len(RULES)))
 
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_problems(text: str) -> None:
-    assert not applying(DEPTHWISE_VOLUMES, text)
+    assert not applying(RULES, text)
 
 
 @needs_onednn

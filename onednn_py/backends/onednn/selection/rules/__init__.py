@@ -40,7 +40,7 @@ from .avx2_powers import AVX2_POWERS
 from .avx2_upsampling import AVX2_UPSAMPLING
 from .avx2_volumes import AVX2_VOLUMES
 from .data import DATA
-from .depthwise_volumes import DEPTHWISE_VOLUMES
+from .depthwise_volumes import DEPTHWISE_VOLUMES, LARGER_DEPTHWISE_VOLUMES
 from .few_channels import FEW_CHANNELS
 from .first_without_amx import FIRST_WITHOUT_AMX, LINES_WITHOUT_AMX
 from .forward import FORWARD
@@ -137,9 +137,8 @@ def _rules_of_kind(kind: tuple[bool, ...]) -> tuple[Rule, ...]:
 
 def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     """Return the tables that a kind of problems is looked up in, by order."""
-    has_avx512 = facts.has_amx or facts.has_avx512_alone
     return (
-        DEPTHWISE_VOLUMES if has_avx512 and facts.depthwise and not facts.bf16 else (),
+        *_of_depthwise_volumes(facts),
         _with_amx(facts),
         IM2COL,
         *_with_avx2_alone(facts),
@@ -154,6 +153,13 @@ def _tables(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         AVX2_DEEP_REST if _is_of_avx2_alone(facts) else (),
         GENERAL,
     )
+
+
+def _of_depthwise_volumes(facts: Any) -> tuple[tuple[Rule, ...], ...]:
+    has_avx512 = facts.has_amx or facts.has_avx512_alone
+    if facts.bf16 or not facts.depthwise or not has_avx512:
+        return ()
+    return (DEPTHWISE_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
 
 
 def _with_amx(facts: Any) -> tuple[Rule, ...]:
@@ -173,9 +179,10 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         return ()
     own = AVX2_PADDED if facts.dense else AVX2_MERGED
     powers = AVX2_POWERS if facts.dense else ()
+    volumes = (AVX2_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
     if facts.channels_last:
-        return (AVX2_VOLUMES, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
-    return (AVX2_VOLUMES, powers, AVX2_DEEP, own, AVX2_FIRST)
+        return (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
+    return (*volumes, powers, AVX2_DEEP, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
