@@ -138,11 +138,12 @@ def _depthwise(call: Call) -> bool:
 
 def _depthwise_volume(call: Call) -> bool:
     # Forward, channels last, for which PyTorch's oneDNN has a kernel: 424 problems of 4 to 40
-    # pixels a side, kernels of 2 to 7, strides to 3: 0.51 (0.10 to 1.42). The same gradients and
-    # channels first take a fifth of PyTorch's time here; transposed forward passes 5.3 (132).
+    # pixels a side, kernels of 2 to 7, strides to 3: 0.51 (0.10 to 1.42). Transposed, 122 forward
+    # passes: 5.3. More outputs than inputs were not measured.
     is_volume = len(call.src_shape) == 5 and not call.geometry.transposed
     is_forward_last = call.forward and call.is_channels_last
-    return is_volume and is_forward_last and call.is_depthwise and call.is_native(torch.float32)
+    is_depthwise = call.is_depthwise and call.src_shape[1] == call.dst_shape[1]
+    return is_volume and is_forward_last and is_depthwise and call.is_native(torch.float32)
 
 
 def _large_kernel_on_avx2(call: Call) -> bool:

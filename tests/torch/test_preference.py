@@ -138,6 +138,7 @@ def test_depthwise_volumes_are_left_forward() -> None:
     assert reasons(*shapes, F32, True, groups=16) == (DEPTHWISE_VOLUME, set())
     assert reasons(*shapes, F32, False, groups=16) == (set(), set())
     assert reasons((2, 16, 8, 8, 8), (16, 2, 3, 3, 3), F32, True, groups=8) == (set(), set())
+    assert reasons((2, 16, 8, 8, 8), (32, 1, 3, 3, 3), F32, True, groups=16) == (set(), set())
     assert reasons((2, 16, 8, 8), (16, 1, 3, 3), F32, True, groups=16) == (set(), set())
 
 

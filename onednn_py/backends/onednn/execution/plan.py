@@ -240,9 +240,9 @@ class OneDNNPlan(Plan):
         for candidate in self._completed:
             formulation = candidate.formulation
             named = {role: candidate.name(role) for role in formulation.asked.layouts}
-            given = tensors.keys() - self._summed
+            apart = named.keys() - {"bias"} if named.get("bias") in self._summed else named
             formulation.complete(
-                {role: tensors[name] for role, name in named.items() if name in given}
+                {role: tensors[named[role]] for role in apart if named[role] in tensors}
             )
         pointers = {
             name: packed[name] if name in packed else self.engine.pointer(tensors[name])

@@ -23,6 +23,7 @@ __all__ = [
     "part_of",
     "split",
     "tiles",
+    "without_axis",
     "without_image_gap",
 ]
 
@@ -44,11 +45,11 @@ class ChunkTensor:
     steps : tuple of int
         From element to element along each axis, empty for 1 along all of them.
     is_split : bool
-        Whether the chunks have parts of their own; otherwise all, or all chunks of one sum, have
-        the same part.
+        Whether the chunk has a part of its own; otherwise all chunks that are not split, or those
+        of one sum, have the same part.
     is_partial_sum : bool
-        Whether the chunk writes one term of a sum over some chunks. If it is split, the first of
-        these writes all that the others add to.
+        Whether the chunk writes one term of a sum over some chunks. The first of these writes all
+        that the others add to, unless the formulation is partial: all may be added to zeros.
     """
 
     begin: tuple[int, ...]
@@ -76,7 +77,8 @@ class Chunk:
     tensors : dict
         By role.
     is_first, is_last : bool
-        Of all chunks, or of those of the sum that it writes a term of.
+        Of all chunks, or of those of the sum that it writes a term of. Where all terms are added to
+        zeros, none is first.
     """
 
     problem: Problem
@@ -154,6 +156,13 @@ def without_image_gap(layout: TensorLayout) -> TensorLayout:
         return layout
     image = TensorLayout(layout.shape[1:], layout.strides[1:])
     return TensorLayout(layout.shape, (image.extent, *image.strides))
+
+
+def without_axis(layout: TensorLayout, axis: int) -> TensorLayout:
+    """Return the layout of the first elements along an axis."""
+    shape, strides = list(layout.shape), list(layout.strides)
+    del shape[axis], strides[axis]
+    return TensorLayout(tuple(shape), tuple(strides))
 
 
 def _spans(size: int, length: int) -> Iterator[range]:

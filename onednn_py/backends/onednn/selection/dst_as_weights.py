@@ -28,7 +28,6 @@ __all__ = [
     "most_windows",
     "one_image",
     "seen_by_tiles",
-    "without_tail",
 ]
 
 Array = npt.NDArray[Any]
@@ -62,7 +61,7 @@ def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
         return None
     if len(inner.kernel) != 2:
         return None
-    inner = without_tail(_turned(inner) if is_line(inner) else inner)
+    inner = _without_tail(_turned(inner) if is_line(inner) else inner)
     parts = tiles(inner, most_windows(inner))
     images = inner.src.shape[0]
     if parts is None or images * len(parts) > MOST_CHUNKS:
@@ -121,7 +120,7 @@ def _turned(problem: Problem) -> Problem:
     return replace(problem, **layouts, **numbers)
 
 
-def without_tail(inner: Problem) -> Problem:
+def _without_tail(inner: Problem) -> Problem:
     """Return a problem without the rows and columns of src that no window meets."""
     pixels = (
         size + min(0, end) for size, end in zip(inner.src.shape[2:], inner.pads_end, strict=True)

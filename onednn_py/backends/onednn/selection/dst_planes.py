@@ -12,8 +12,8 @@ from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, tiles, without_image_gap
-from .dst_as_weights import as_forward, most_windows, one_image, without_tail
+from .chunks import Chunk, ChunkTensor, tiles, without_axis, without_image_gap
+from .dst_as_weights import as_forward, most_windows, one_image
 from .unpadded_depth import DepthPart, parts_along_depth
 
 __all__ = ["as_planes_of_dst"]
@@ -29,7 +29,7 @@ def as_planes_of_dst(asked: Problem) -> tuple[Problem, tuple[Chunk, ...], bool] 
     -------
     (Problem, tuple of Chunk, bool) or None
         The whole in the roles of the convolutions; these, each of a plane of diff_dst, or of a tile
-        of it; and whether they are all added to zeros, since no plane meets src with all positions.
+        of it; and whether all are added to zeros, as where no plane meets src with all positions.
         None for another problem, with too many chunks, or where oneDNN has no layout of the planes.
     """
     inner = asked.as_convolution()
@@ -38,7 +38,7 @@ def as_planes_of_dst(asked: Problem) -> tuple[Problem, tuple[Chunk, ...], bool] 
         return None
     if groups == 1 or outputs * inputs > 1:
         return None
-    plane = without_tail(_plane(inner))
+    plane = _plane(inner)
     of_plane = tiles(plane, most_windows(plane))
     # Those with all positions are first: they write what the others add to.
     whole = range(kernel[0])
@@ -67,18 +67,12 @@ def as_planes_of_dst(asked: Problem) -> tuple[Problem, tuple[Chunk, ...], bool] 
 def _plane(inner: Problem) -> Problem:
     """Return the gradient that a plane of diff_dst gives the positions of a plane of the kernel."""
     layouts: dict[str, Any] = {
-        role: _without_axis(getattr(inner, role), axis)
+        role: without_axis(getattr(inner, role), axis)
         for role, axis in (("src", 2), ("weights", 3), ("dst", 2))
     }
     names = ("strides", "dilations", "pads_begin", "pads_end")
     numbers: dict[str, Any] = {name: getattr(inner, name)[1:] for name in names}
     return replace(inner, bias=None, **layouts, **numbers)
-
-
-def _without_axis(layout: TensorLayout, axis: int) -> TensorLayout:
-    shape, strides = list(layout.shape), list(layout.strides)
-    del shape[axis], strides[axis]
-    return TensorLayout(tuple(shape), tuple(strides))
 
 
 def _chunk(

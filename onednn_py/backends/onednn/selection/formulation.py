@@ -54,9 +54,9 @@ class Formulation:
     copied : frozenset of str
         The roles of ``problem`` whose tensors NumPy copies, in or out.
     is_partial : bool
-        Whether the primitives leave elements of the result unwritten, or add to them alone.
+        Whether the primitives leave elements of the result unwritten, or only add to them.
     dst_is_weights : bool
-        Whether the primitives are those of `dst_as_weights`.
+        Whether the primitives are those of `dst_as_weights` or `dst_planes`.
     gathers : bool
         Whether the copy of src has the patches of `im2col`.
     merged_groups : int
@@ -86,7 +86,13 @@ class Formulation:
         return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
 
     def needs_completion(self, is_summed: bool) -> bool:
-        """Whether `complete` has anything to do, where products sum the bias gradient or not."""
+        """Whether `complete` has anything to do.
+
+        Parameters
+        ----------
+        is_summed : bool
+            Whether products of oneDNN sum the bias gradient.
+        """
         return self.is_partial or (self.bias_apart and not is_summed)
 
     @property
@@ -130,7 +136,7 @@ class Formulation:
         return elements * DTYPES[self.problem.dtype].itemsize
 
     def complete(self, tensors: Mapping[str, Array]) -> None:
-        """Compute what no primitive does: the bias gradient, if given, and unwritten elements."""
+        """Sum the bias gradient, if it is given, and fill what primitives leave out or add to."""
         asked = self.asked
         tensors = {role: view_of(array, asked.layouts[role]) for role, array in tensors.items()}
         if self.bias_apart and "bias" in tensors:

@@ -22,11 +22,11 @@ from .windows import layout_seen, leaves_elements_out, spatial_sizes, window_of
 __all__ = ["FORMULATIONS", "formulate"]
 
 # direct: the family's own primitive. as_convolution: a transposed problem on the convolution
-# primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or
-# not, as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a
-# forward convolution with flipped weights, or with strides as several of them, see `phases`.
-# matmul: a 1x1 kernel as products of matrices. dst_as_weights: a depthwise weights gradient as
-# forward convolutions of src with diff_dst, an image or a tile of an image each. im2col: a weights
+# primitives, with src and dst exchanged. strided_1x1: a 1x1 kernel with strides, transposed or not,
+# as a convolution with stride 1 on every stride-th element. flipped: a data gradient as a forward
+# convolution with flipped weights, or with strides as several of them, see `phases`. matmul: a 1x1
+# kernel as products of matrices. dst_as_weights: a depthwise weights gradient as forward
+# convolutions of src with diff_dst, an image, a plane or a tile of it each. im2col: a weights
 # gradient or a forward pass as a product of matrices with the patches of src that windows meet.
 # padded_channels: a weights gradient with zeros beside the channels of diff_dst. merged_groups: a
 # problem in groups of few channels in fewer groups of more. planes: a depthwise problem on volumes
@@ -197,9 +197,11 @@ def _flipped(asked: Problem, compute_dtype: str) -> Formulation | None:
 
 def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
     """Return a depthwise weights gradient as forward convolutions with diff_dst as weights."""
+    if len(asked.kernel) == 3:
+        return _dst_planes(asked, compute_dtype)
     found = as_tiles(asked)
     if found is None:
-        return _dst_planes(asked, compute_dtype)
+        return None
     problem, parts = found
     copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
     return Formulation(

@@ -1,10 +1,11 @@
 """Depthwise problems on volumes as problems on planes.
 
-oneDNN's depthwise kernels of AVX2 take planes, but no volumes (v3.2): there remains a matrix
-product for each channel and image. A position along the kernel's depth joins each plane of dst with
-one plane of src: with the planes as images, that is a depthwise problem in two dimensions. The
-terms of all positions are added up, and those of all images for a weights gradient. So many planes
-are computed at a time that their copies take little memory.
+oneDNN's depthwise kernels take planes, but no volumes (v3.2): there remain a matrix product for
+each channel and image, and with AVX-512 kernels for groups, most of whose products are zero. A
+position along the kernel's depth joins each plane of dst with one plane of src: with the planes as
+images, that is a depthwise problem in two dimensions. The terms of all positions are added up, and
+those of all images for a weights gradient. So many planes are computed at a time that their copies
+take little memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, without_image_gap
+from .chunks import Chunk, ChunkTensor, without_axis, without_image_gap
 
 __all__ = ["as_planes"]
 
@@ -66,9 +67,9 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     Returns
     -------
     (tuple of Chunk, bool) or None
-        Chunks, each of some planes of one image, and whether the result is to be zero before: where
-        part of it is the sum of no term, or where no term has all planes. None for another problem,
-        with no term or too many, or where oneDNN has no layout of the planes.
+        Chunks, each of some planes of one image, and whether the result has to be zero before they
+        are computed: where part of it is the sum of no term, or where no term has all planes. None
+        for another problem, with no term or too many, or where oneDNN has no layout of the planes.
     """
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
@@ -158,7 +159,7 @@ def _of_term(inner: Problem, image: int, term: _Term) -> tuple[Problem, dict[str
     layouts: dict[str, Any] = {
         "src": _planes(inner.src, term.src),
         "dst": _planes(inner.dst, term.dst),
-        "weights": _without_axis(inner.weights, 3),
+        "weights": without_axis(inner.weights, 3),
     }
     problem = replace(
         inner,
@@ -185,9 +186,3 @@ def _planes(layout: TensorLayout, planes: range) -> TensorLayout:
             (len(planes), channels, *pixels), (planes.step * to_plane, to_channel, *strides)
         )
     )
-
-
-def _without_axis(layout: TensorLayout, axis: int) -> TensorLayout:
-    shape, strides = list(layout.shape), list(layout.strides)
-    del shape[axis], strides[axis]
-    return TensorLayout(tuple(shape), tuple(strides))

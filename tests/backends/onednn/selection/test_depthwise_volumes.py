@@ -9,10 +9,12 @@ import pytest
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.rules import Rule, Shape
+from onednn_py.backends.onednn.selection.rules.amx_f32_first import AMX_F32_FIRST
 from onednn_py.backends.onednn.selection.rules.depthwise_volumes import (
     DEPTHWISE_VOLUMES,
     LARGER_DEPTHWISE_VOLUMES,
 )
+from onednn_py.backends.onednn.selection.rules.grouped import GROUPED
 from tests.support.requirements import needs_onednn
 from tests.support.rules import (
     AMX,
@@ -94,6 +96,18 @@ def test_there_is_no_rule_without_a_problem() -> None:
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_problems(text: str) -> None:
     assert not applying(RULES, text)
+
+
+def test_rules_of_planes_are_not_for_volumes() -> None:
+    """Small volumes, which the rules above leave out, have no `dst_as_weights`, either."""
+    text = "g64mb32ic64id8oc64od4kd3sd2pd1 BWD_W f32 NCX"
+    assert not shape_of(text, AMX, halves_avx512=False).large_depthwise
+    for rules, cpu_isa in ((AMX_F32_FIRST, AMX), (GROUPED, WITHOUT_AMX)):
+        found = applying(rules, text, cpu_isa)
+        assert all(rule.formulation != "dst_as_weights" for rule in found)
+    plane = "g64mb32ic64ih24oc64oh12kh5sh2ph2 BWD_W f32 NCX"
+    assert shape_of(plane, AMX, halves_avx512=False).large_depthwise
+    assert "dst_as_weights" in {rule.formulation for rule in applying(AMX_F32_FIRST, plane, AMX)}
 
 
 @needs_onednn

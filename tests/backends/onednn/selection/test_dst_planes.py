@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection import dst_as_weights, dst_planes
+from onednn_py.backends.onednn.selection import dst_as_weights, dst_planes, formulation
 from onednn_py.backends.onednn.selection.formulations import formulate
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun, of_images
 from tests.support.cases import Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
 from tests.support.requirements import needs_onednn
-from tests.support.volumes import FAMILIES, VOLUMES, candidate, run_of
+from tests.support.volumes import (
+    FAMILIES,
+    VOLUMES,
+    assert_equal_gradients,
+    candidate,
+    run_of,
+)
 
 
 def depthwise(geometry: Case, channels: int = 16) -> Case:
@@ -91,10 +98,13 @@ def test_tensors_in_any_order(family: str, form: Any) -> None:
     run.check_formulation("dst_as_weights")
 
 
-@pytest.mark.parametrize("name", ["3x3x3", "strides", "padded at one end", "stride and dilation"])
+@pytest.mark.parametrize(
+    "name",
+    ["3x3x3", "strides", "padded at one end", "stride and dilation", "unpadded", "two planes"],
+)
 def test_chunks_have_every_product_once(name: str) -> None:
     """Along the depth: each plane of diff_dst with each position and the plane of src it meets."""
-    problem = replace(run_of(GEOMETRIES[name]).problem, bias=None)
+    problem = replace(run_of((GEOMETRIES | SHALLOW)[name]).problem, bias=None)
     found = dst_planes.as_planes_of_dst(problem)
     assert found is not None
     products = []
@@ -136,6 +146,31 @@ def test_other_problems_have_none() -> None:
     most = dst_planes.MOST_CHUNKS // 2
     assert planes_of(of_images(small, most)) is not None
     assert planes_of(of_images(small, most + 1)) is None
+
+
+def test_planes_that_are_no_layout_have_none() -> None:
+    """Every second plane of three, channels first: oneDNN has no layout of them."""
+    geometry = depthwise(case((3, 6, 6), (2, 3, 3), 1, (2, 1, 1)))
+    for data_format, exists in (("NCX", False), ("NXC", True)):
+        problem = run_of(geometry, data_format=data_format).problem
+        assert (dst_planes.as_planes_of_dst(problem) is not None) == exists
+
+
+@needs_onednn
+def test_both_gradients_of_one_call() -> None:
+    assert_equal_gradients(32, 32, "dst_as_weights", kernel=5)
+
+
+@needs_onednn
+def test_the_bias_gradient_is_summed_once() -> None:
+    """Where products sum it, NumPy does not."""
+    run = run_of(depthwise(case((2, 9, 9), 3, pads=1)))
+    plan = OneDNNPlan(current_engine(), candidate(run, "dst_as_weights"))
+    assert plan.candidates[0].formulation.is_partial
+    assert any("sum of bias" in step.name for step in plan.program.steps)
+    with mock.patch.object(formulation, "sum_into_bias") as summed:
+        run.check(plan)
+    summed.assert_not_called()
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
