@@ -24,8 +24,12 @@ __all__ = ["as_planes"]
 # The steps of so many chunks take some 12 MB of a plan.
 MOST_CHUNKS = 1024
 
-# What the planes of a chunk take of src and dst together.
+# What the planes of a chunk take of src and dst together: at most so much, and at most so large a
+# part of both. Their copies, whose channels fill blocks, and that of a term are to stay within the
+# workspace limit. Otherwise gemm remained, which took 12 to 36 times as long.
 CHUNK_BYTES = 2**24
+CHUNK_SHARE = 6
+SMALL_BYTES = 2**23  # of src and dst; below, there is no limit, see `workspace`
 
 
 class _Term(NamedTuple):
@@ -148,10 +152,13 @@ def _blocks(planes: range, length: int) -> list[range]:
 
 
 def _planes_of_a_chunk(inner: Problem) -> int:
-    elements = [layout.size // layout.shape[2] for layout in (inner.src, inner.dst)]
-    plane = sum(elements) // inner.src.shape[0] * DTYPES[inner.dtype].itemsize
+    itemsize = DTYPES[inner.dtype].itemsize
+    layouts = inner.src, inner.dst
+    plane = sum(one.size // one.shape[2] for one in layouts) // inner.src.shape[0] * itemsize
+    whole = sum(one.size for one in layouts) * itemsize
+    most = CHUNK_BYTES if whole < SMALL_BYTES else min(CHUNK_BYTES, whole // CHUNK_SHARE)
     # Of every second plane of an odd number, oneDNN has no layout, but of all of these but one.
-    return max(1, min(CHUNK_BYTES // plane, inner.src.shape[2] // inner.strides[0]))
+    return max(1, min(most // plane, inner.src.shape[2] // inner.strides[0]))
 
 
 def _of_term(inner: Problem, image: int, term: _Term) -> tuple[Problem, dict[str, tuple[int, ...]]]:

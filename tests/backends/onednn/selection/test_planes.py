@@ -11,6 +11,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import planes
 from onednn_py.backends.onednn.selection.formulations import formulate
+from onednn_py.backends.onednn.selection.workspace import over_limit
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun, of_images
 from tests.support.cases import OPERATIONS, Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -18,9 +19,9 @@ from tests.support.requirements import needs_onednn
 from tests.support.volumes import FAMILIES, VOLUMES, assert_equal_gradients, candidate, run_of
 
 
-def depthwise(geometry: Case) -> Case:
-    """Return a geometry with 16 channels, each a group."""
-    return replace(geometry, groups=16, inputs=16, outputs=16)
+def depthwise(geometry: Case, channels: int = 16) -> Case:
+    """Return a geometry with channels that are a group each."""
+    return replace(geometry, groups=channels, inputs=channels, outputs=channels)
 
 
 # Of depthwise weights gradients, oneDNN has kernels up to 3x3 without dilation.
@@ -81,6 +82,18 @@ def test_chunks_of_some_planes(
     found = candidate(run, "planes")
     assert len({chunk.problem.src.shape[0] for chunk in found.formulation.chunks}) > 1
     assert len(found.formulation.chunks) > whole
+    run.check(OneDNNPlan(current_engine(), found))
+
+
+@needs_onednn
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_copies_of_one_large_image_stay_within_the_limit(operation: str, images: int) -> None:
+    """Of 17 channels, whose copies have 32 with AVX-512."""
+    geometry = depthwise(case((40, 40, 40), 3, pads=1, minibatch=images), 17)
+    run = CandidateRun(geometry.integers("f32"), operation, "NCX")
+    found = candidate(run, "planes")
+    assert not over_limit(current_engine(), found)
     run.check(OneDNNPlan(current_engine(), found))
 
 
