@@ -1,7 +1,7 @@
 """Rules of float32 for depthwise volumes: problems on planes, with AVX-512.
 
 Weights gradients that have no such kernel are forward passes with diff_dst as the weights. CPUs
-with AVX2 alone ask these rules, too.
+with AVX2 alone ask the rules for these, too.
 
 oneDNN's depthwise kernels take no volumes (v3.2). There remain kernels for groups, which fill
 blocks of 16 channels with zeros, and a matrix product for each group. The copies of planes cost
@@ -19,18 +19,18 @@ from .rule import DEPTHWISE, Rule, Shape
 __all__ = ["DEPTHWISE_VOLUMES", "LARGER_DEPTHWISE_VOLUMES"]
 
 
-def _is_one(shape: Shape) -> bool:
+def _has_many_channels(shape: Shape) -> bool:
     return shape.volume and shape.depthwise and shape.positions > 1 and shape.groups >= 16
 
 
-def _is_first(shape: Shape) -> bool:
-    """Whether it has channels first, and products that read an element of src more than once."""
-    return _is_one(shape) and not shape.channels_last and shape.positions > shape.steps
+def _has_channels_first(shape: Shape) -> bool:
+    """Whether many channels are first, and windows read elements of src more than once."""
+    return _has_many_channels(shape) and not shape.channels_last and shape.positions > shape.steps
 
 
 DEPTHWISE_VOLUMES = (
     Rule(
-        lambda s: _is_one(s) and s.channels_last and s.flops >= 5e5 * s.images,
+        lambda s: _has_many_channels(s) and s.channels_last and s.flops >= 5e5 * s.images,
         "nxc",
         DEPTHWISE,
         "0.27, 0.78 of 120",
@@ -38,7 +38,7 @@ DEPTHWISE_VOLUMES = (
     ),
     Rule(
         lambda s: (
-            _is_one(s)
+            _has_many_channels(s)
             and s.channels_last
             and s.positions > s.steps
             and s.flops >= (2e4 if s.groups >= 32 and not s.weights else 2e5) * s.images
@@ -50,7 +50,7 @@ DEPTHWISE_VOLUMES = (
         threads=1,
     ),
     Rule(
-        lambda s: _is_first(s) and s.flops >= 1e6 * s.images,
+        lambda s: _has_channels_first(s) and s.flops >= 1e6 * s.images,
         "any",
         DEPTHWISE,
         "0.29, 1.36 of 112",
@@ -58,7 +58,7 @@ DEPTHWISE_VOLUMES = (
     ),
     Rule(
         lambda s: (
-            _is_first(s)
+            _has_channels_first(s)
             and s.flops >= 2e5 * s.images
             and (not s.strided or s.groups >= 64 or s.weights)
         ),
@@ -69,7 +69,9 @@ DEPTHWISE_VOLUMES = (
         threads=1,
     ),
     Rule(
-        lambda s: _is_first(s) and s.forward and s.groups >= 48 and s.flops >= 2e4 * s.images,
+        lambda s: (
+            _has_channels_first(s) and s.forward and s.groups >= 48 and s.flops >= 2e4 * s.images
+        ),
         "any",
         DEPTHWISE,
         "0.34, 0.81 of 55",
