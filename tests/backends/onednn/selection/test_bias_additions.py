@@ -7,7 +7,7 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution import lowering
+from onednn_py.backends.onednn.execution import bias_steps
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import bias_additions
 from onednn_py.backends.onednn.selection.bias_additions import bias_addition
@@ -65,7 +65,7 @@ def test_dst_with_gaps_and_libraries_without_matmul(monkeypatch: pytest.MonkeyPa
     for plan in plans:
         assert plan.address_runner is None
         strided.check(plan)
-    monkeypatch.setattr(lowering, "ones_addition_desc", lambda *args, **keywords: None)
+    monkeypatch.setattr(bias_steps, "ones_addition_desc", lambda *args, **keywords: None)
     dense = CandidateRun(tensors, "conv_transpose", "NXC")
     for plan in adding(dense):
         assert plan.address_runner is None
