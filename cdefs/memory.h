@@ -17,6 +17,9 @@ dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t *memory_desc, 
         const dnnl_dims_t dims, dnnl_data_type_t data_type, dnnl_format_tag_t tag);
 dnnl_status_t dnnl_memory_desc_clone(dnnl_memory_desc_t *memory_desc,
         const_dnnl_memory_desc_t existing_memory_desc);
+dnnl_status_t dnnl_memory_desc_create_submemory(dnnl_memory_desc_t *memory_desc,
+        const_dnnl_memory_desc_t parent_memory_desc, const dnnl_dims_t dims,
+        const dnnl_dims_t offsets);
 dnnl_status_t dnnl_memory_desc_destroy(dnnl_memory_desc_t memory_desc);
 int dnnl_memory_desc_equal(const_dnnl_memory_desc_t lhs, const_dnnl_memory_desc_t rhs);
 size_t dnnl_memory_desc_get_size(const_dnnl_memory_desc_t memory_desc);

@@ -191,6 +191,7 @@ class Engine:
         geometry: Sequence[Sequence[int]],
         *,
         fpmath_mode: str,
+        adds: bool = False,
     ) -> Handle:
         """Primitive descriptor by ``dnnl_<family>_<direction>_primitive_desc_create``.
 
@@ -203,6 +204,8 @@ class Engine:
         geometry : sequence of sequence of int
             Strides, dilations (0 is dense), padding at the beginnings and at the ends.
         fpmath_mode : str
+        adds : bool, optional
+            Whether dst is added to the target's content, which gradients cannot be.
 
         Raises
         ------
@@ -219,7 +222,7 @@ class Engine:
             *(self._ffi.NULL if tensor is None else tensor for tensor in tensors),
             *(self._dims(numbers) for numbers in geometry),
             *(() if direction == "forward" else (self._ffi.NULL,)),
-            self.attributes(fpmath_mode),
+            self.attributes(fpmath_mode, adds),
         )
 
     def reorder_desc(self, source: Handle, target: Handle, *, adds: bool = False) -> Handle:
@@ -304,6 +307,13 @@ class Engine:
     def clone_desc(self, desc: Handle) -> Handle:
         """Copy of a memory descriptor that outlives the primitive descriptor behind ``desc``."""
         return self._create("memory_desc", "dnnl_memory_desc_clone", desc)
+
+    def first_images_desc(self, desc: Handle, shape: Sequence[int]) -> Handle:
+        """Memory descriptor of a tensor's first images, as many as a shape has."""
+        begin = self._dims([0] * len(shape))
+        return self._create(
+            "memory_desc", "dnnl_memory_desc_create_submemory", desc, self._dims(shape), begin
+        )
 
     def equal(self, left: Handle, right: Handle) -> bool:
         return bool(self._lib.dnnl_memory_desc_equal(left, right))

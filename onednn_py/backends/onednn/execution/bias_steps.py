@@ -61,7 +61,7 @@ class BiasSteps:
             self.sums.append(BiasSums(name, steps.workspace.add(4 * total), total, *shape))
         target = self.sums[-1].offset + 4 * of_chunk * steps.chunk
         is_whole = role in formulation.copied or sums_at_once(formulation)
-        begin = 0 if is_whole else formulation.offset(role, chunk)
+        begin = 0 if is_whole else formulation.offset(role, chunk.tensors[role].begin)
         read = steps.operand(candidate.operand(role))
         for index, one in enumerate(products):
             (first, second, sums), descriptor = self._ones_product(one, dtype)

@@ -9,13 +9,13 @@ from functools import partial
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.backends.onednn.binding.reorders import parts_of_run
 from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.chunks import Block
 from onednn_py.backends.onednn.selection.descriptors import (
     bias_desc,
     execution_arguments,
     queries,
     user_desc,
 )
-from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.problem import Problem
 
 from .bias import BiasSums
@@ -56,6 +56,7 @@ class Lowering:
         self._offsets: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
         self._inputs: dict[tuple[str, int], list[tuple[Tensor, int]]] = {}
+        self._present: dict[tuple[int, str], Block] = {}
         self.casts: list[CastTensor] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, Handle] = {}
@@ -132,6 +133,9 @@ class Lowering:
 
     def _input(self, tensor: Tensor) -> int:
         """Return the buffer that the primitive reads, having added the reorder into it."""
+        if tensor.part.block is not None and self._is_reordered(tensor):
+            self._load(tensor, tensor.part.block)
+            return self._part_of_block(tensor, tensor.part.block)
         index = self._steps.chunk if tensor.part.is_split else 0
         present = self._inputs.setdefault((tensor.name, index), [])
         buffer = self._same_layout(tensor, present)
@@ -148,6 +152,8 @@ class Lowering:
 
     def _result(self, tensor: Tensor) -> tuple[int, list[Reorder]]:
         """Return the buffer that the primitive writes, and the reorders from it."""
+        if tensor.part.block is not None and self._is_reordered(tensor):
+            return self._result_in_block(tensor, tensor.part.block)
         user = self._user_buffer(tensor)
         is_reordered = self._is_reordered(tensor)
         if is_reordered:
@@ -161,21 +167,69 @@ class Lowering:
         overlaps = tensor.part.is_split
         if not (overlaps or tensor.chunk.is_last):
             out = []
-        problem = tensor.chunk.problem
-        if tensor.chunk.is_first or (isinstance(problem, Product) and problem.adds):
+        if tensor.chunk.is_first or tensor.is_added:
             return total, out
         term = self._inner_buffer(tensor, "term")
         added = Reorder(tensor.name, term, user if overlaps else total, adds=True)
         return term, [added] if overlaps else [added, *out]
 
+    def _result_in_block(self, tensor: Tensor, block: Block) -> tuple[int, list[Reorder]]:
+        """Return what `_result` does, where terms are added to images of a block."""
+        if tensor.chunk.is_first:
+            self._present[tensor.number, tensor.role] = block
+        self._load(tensor, block)
+        total, out = self._part_of_block(tensor, block), []
+        if tensor.chunk.is_last:
+            whole, user = self._block_buffers(tensor, block)
+            out = [Reorder(tensor.name, whole, user)]
+        if tensor.chunk.is_first or tensor.is_added:
+            return total, out
+        term = self._inner_buffer(tensor, "term")
+        return term, [Reorder(tensor.name, term, total, adds=True), *out]
+
+    def _load(self, tensor: Tensor, block: Block) -> None:
+        """Add the reorder of a block of the caller's tensor, unless the block is there."""
+        self.reordered.append(tensor.name)
+        if self._present.get((tensor.number, tensor.role)) is not block:
+            whole, user = self._block_buffers(tensor, block)
+            self._reorder(Reorder(tensor.name, user, whole), self._steps.operand(tensor.name))
+            self._present[tensor.number, tensor.role] = block
+
+    def _block_buffers(self, tensor: Tensor, block: Block) -> tuple[int, int]:
+        """Return the buffers of a block in the workspace, and as the caller has it."""
+        number, candidate, role = tensor.number, tensor.candidate, tensor.role
+        key = number, role, block.problem
+        if key not in self._inner:
+            wanted = self._wanted(number, candidate, role, block.problem)
+            self._inner[key] = self._steps.buffer(Buffer(wanted, offset=self._offset(tensor)))
+        operand = self._steps.operand(tensor.name)
+        offset = candidate.formulation.offset(role, block.begin)
+        user = Buffer(user_desc(self._engine, block.problem, role), operand, offset)
+        return self._inner[key], self._steps.buffer(user)
+
+    def _part_of_block(self, tensor: Tensor, block: Block) -> int:
+        """Return the buffer of the images of a block that a chunk reads or writes."""
+        key = tensor.number, tensor.role, tensor.chunk.problem, tensor.part.image
+        if key not in self._inner:
+            whole = self._wanted(tensor.number, tensor.candidate, tensor.role, block.problem)
+            images: int = getattr(block.problem, tensor.role).shape[0]
+            begin = self._engine.nbytes(whole) // images * tensor.part.image
+            buffer = Buffer(tensor.wanted, offset=self._offset(tensor) + begin)
+            self._inner[key] = self._steps.buffer(buffer)
+        return self._inner[key]
+
     def _is_reordered(self, tensor: Tensor) -> bool:
-        return not self._engine.equal(tensor.user, tensor.wanted)
+        user, wanted, block = tensor.user, tensor.wanted, tensor.part.block
+        if block is not None:
+            user = user_desc(self._engine, block.problem, tensor.role)
+            wanted = self._wanted(tensor.number, tensor.candidate, tensor.role, block.problem)
+        return not self._engine.equal(user, wanted)
 
     def _user_buffer(self, tensor: Tensor) -> int:
         """Return the buffer of a tensor as the caller has it, or of its copy in another type."""
         formulation = tensor.candidate.formulation
         operand = self._steps.operand(tensor.name)
-        offset = formulation.offset(tensor.role, tensor.chunk)
+        offset = formulation.offset(tensor.role, tensor.part.begin)
         if tensor.role in formulation.copied:
             is_result = tensor.name in tensor.candidate.results
             cast = CastTensor(
@@ -214,17 +268,23 @@ class Lowering:
 
         All chunks have the same offset, where the largest fits.
         """
-        key = (tensor.number, tensor.role, use)
+        key = tensor.number, tensor.role, use, tensor.problem
+        if key not in self._inner:
+            buffer = Buffer(tensor.wanted, offset=self._offset(tensor, use))
+            self._inner[key] = self._steps.buffer(buffer)
+        return self._inner[key]
+
+    def _offset(self, tensor: Tensor, use: str = "") -> int:
+        """Return where a tensor lies in the workspace."""
+        key = tensor.number, tensor.role, use
         if key not in self._offsets:
             descs = [
                 self._wanted(tensor.number, tensor.candidate, tensor.role, problem)
                 for problem in tensor.candidate.descriptors
             ]
-            self._offsets[key] = self._steps.workspace.add(max(map(self._engine.nbytes, descs)))
-        if (key, tensor.problem) not in self._inner:
-            buffer = Buffer(tensor.wanted, offset=self._offsets[key])
-            self._inner[key, tensor.problem] = self._steps.buffer(buffer)
-        return self._inner[key, tensor.problem]
+            nbytes = max(map(self._engine.nbytes, descs))
+            self._offsets[key] = self._steps.workspace.add(nbytes)
+        return self._offsets[key]
 
     def _reorder(self, reorder: Reorder, input_operand: int | None = None) -> None:
         """Add a reorder; reorders of the same inner buffer share a primitive."""

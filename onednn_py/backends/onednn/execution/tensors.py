@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from onednn_py.backends.onednn.binding.engine import Handle
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.chunks import Chunk, ChunkTensor
+from onednn_py.backends.onednn.selection.chunks import Added, Chunk, ChunkTensor
+from onednn_py.backends.onednn.selection.matmul import Product
 from onednn_py.problem.problem import Problem
 
 __all__ = ["Reorder", "Tensor"]
@@ -55,6 +56,12 @@ class Tensor(NamedTuple):
     def problem(self) -> Problem | None:
         """The problem by which memory descriptors of the tensor differ from chunk to chunk."""
         return self.chunk.problem if self.part.is_split else None
+
+    @property
+    def is_added(self) -> bool:
+        """Whether the primitive adds the tensor to what the memory holds."""
+        problem = self.chunk.problem
+        return isinstance(problem, Added) or (isinstance(problem, Product) and problem.adds)
 
     @property
     def shared_layout(self) -> Hashable:

@@ -9,7 +9,7 @@ gradient), or some of the groups. Tiles of a weights gradient have ranges along 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import add
 from typing import Any
 
@@ -18,6 +18,8 @@ from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 __all__ = [
     "SPLIT_AXES",
+    "Added",
+    "Block",
     "Chunk",
     "ChunkTensor",
     "part_of",
@@ -32,6 +34,33 @@ CHANNEL_BLOCK = 16
 
 # For each role, the axis of its tensor that is split, and the range along it.
 _Ranges = dict[str, tuple[int, range]]
+
+
+@dataclass(frozen=True)
+class Added(Problem):
+    """A forward pass whose primitive adds dst to what the memory holds."""
+
+    __hash__ = Problem.__hash__
+
+    @classmethod
+    def like(cls, problem: Problem) -> Added:
+        return cls(**{field.name: getattr(problem, field.name) for field in fields(Problem)})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Images of a tensor that are reordered once, for consecutive chunks that have parts of them.
+
+    Attributes
+    ----------
+    problem : Problem
+        Whose tensor of the same role has these images.
+    begin : tuple of int
+        Index of the first element in the whole tensor.
+    """
+
+    problem: Problem
+    begin: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +79,18 @@ class ChunkTensor:
     is_partial_sum : bool
         Whether the chunk writes one term of a sum over some chunks. The first of these writes all
         that the others add to, unless the formulation is partial: all may be added to zeros.
+    block : Block, optional
+        What holds the part's images, if it is to be reordered as a whole.
+    image : int
+        Index of the part's first image in the block.
     """
 
     begin: tuple[int, ...]
     is_split: bool = False
     is_partial_sum: bool = False
     steps: tuple[int, ...] = ()
+    block: Block | None = None
+    image: int = 0
 
     def spans(self, shape: Sequence[int]) -> tuple[slice, ...]:
         """Return the slices of the whole tensor that are a part of this shape."""

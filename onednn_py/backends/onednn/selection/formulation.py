@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,8 +83,10 @@ class Formulation:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The unique problems of the chunks, each of which needs a primitive."""
-        return tuple(dict.fromkeys(chunk.problem for chunk in self.chunks))
+        """The unique problems of the chunks, each of which needs a primitive, and of blocks."""
+        tensors = (tensor for chunk in self.chunks for tensor in chunk.tensors.values())
+        blocks = (tensor.block.problem for tensor in tensors if tensor.block is not None)
+        return tuple(dict.fromkeys(chain((chunk.problem for chunk in self.chunks), blocks)))
 
     def needs_completion(self, is_summed: bool) -> bool:
         """Whether `complete` has anything to do.
@@ -128,10 +131,9 @@ class Formulation:
         is_sum = self.chunks[0].tensors[role].is_partial_sum
         return SUM_DTYPE if is_sum else self.problem.dtype
 
-    def offset(self, role: str, chunk: Chunk) -> int:
-        """Return the bytes from the first element of a tensor of ``problem`` to a chunk's."""
+    def offset(self, role: str, begin: Sequence[int]) -> int:
+        """Return the bytes from the first element of a tensor of ``problem`` to another."""
         layout: TensorLayout = getattr(self.problem, role)
-        begin = chunk.tensors[role].begin
         elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
         return elements * DTYPES[self.problem.dtype].itemsize
 

@@ -4,20 +4,23 @@ oneDNN's depthwise kernels take planes, but no volumes (v3.2): there remain a ma
 each channel and image, and with AVX-512 kernels for groups, most of whose products are zero. A
 position along the kernel's depth joins each plane of dst with one plane of src: with the planes as
 images, that is a depthwise problem in two dimensions. The terms of all positions are added up, and
-those of all images for a weights gradient. So many planes are computed at a time that their copies
-take little memory.
+those of all images for a weights gradient.
+
+A block of planes is computed at a time: those of the result, or of diff_dst for a weights gradient.
+What its terms read, and the result, are reordered once for all of them, and the copies take little
+memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, without_axis, without_image_gap
+from .chunks import Added, Block, Chunk, ChunkTensor, without_axis, without_image_gap
 
 __all__ = ["as_planes"]
 
@@ -39,9 +42,13 @@ class _Term(NamedTuple):
     src: range
     dst: range
 
+    def planes(self, role: str) -> range:
+        planes: range = getattr(self, role)
+        return planes
+
     def within(self, role: str, block: range) -> _Term:
         """Return the term of those planes alone that lie in a block of a tensor's planes."""
-        planes: range = getattr(self, role)
+        planes = self.planes(role)
         ends = (
             min(len(planes), max(0, -(-(end - planes.start) // planes.step)))
             for end in (block.start, block.stop)
@@ -51,13 +58,19 @@ class _Term(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Terms of the same planes, or of the same part of the kernel, by image.
+    """Terms of one image that meet a block of planes of the result, or of diff_dst.
 
-    The first writes all of what the others add to, unless all are added to zeros.
+    Attributes
+    ----------
+    image : int
+    block : range
+    reads : list of (range, list of _Term)
+        Planes of the other tensor, and the terms that read some of them.
     """
 
-    terms: list[tuple[int, _Term]]
-    begins_at_zero: bool = False
+    image: int
+    block: range
+    reads: list[tuple[range, list[_Term]]]
 
 
 def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
@@ -79,34 +92,18 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
         return None
     terms = [_term(inner, position) for position in range(kernel[0])]
-    used = [term for term in terms if term.dst]
+    sums = list(_sums(inner, [term for term in terms if term.dst]))
+    number = sum(len(found) for one in sums for _, found in one.reads)
+    if not 0 < number <= MOST_CHUNKS:
+        return None
+    builder = _Builder(inner)
+    chunks = tuple(chunk for one in sums for chunk in builder.chunks(one))
+    if not all(layout.is_nested for one in builder.problems for layout in one.layouts.values()):
+        return None
     if inner.direction is Direction.BACKWARD_WEIGHTS:
         # The part of the kernel that meets the padding alone is zero.
-        is_partial = len(used) < len(terms)
-        sums = list(_by_position(inner, used))
-    else:
-        sums = list(_by_planes(inner, used))
-        is_partial = any(one.begins_at_zero for one in sums)
-    if sum(len(one.terms) for one in sums) not in range(1, MOST_CHUNKS + 1):
-        return None
-    chunks: list[Chunk] = []
-    same: dict[Problem, Problem] = {}
-    for terms_of_sum, begins_at_zero in sums:
-        for index, (image, term) in enumerate(terms_of_sum):
-            problem, begins = _of_term(inner, image, term)
-            tensors = {role: ChunkTensor(begin, is_split=True) for role, begin in begins.items()}
-            tensors[inner.result_role] = ChunkTensor(
-                begins[inner.result_role],
-                is_split=inner.result_role != "weights",
-                is_partial_sum=len(terms_of_sum) > 1 or inner.result_role != "weights",
-            )
-            problem = same.setdefault(problem, problem)
-            is_first = index == 0 and not begins_at_zero
-            chunks.append(Chunk(problem, tensors, is_first, index == len(terms_of_sum) - 1))
-    layouts = (layout for chunk in chunks for layout in chunk.problem.layouts.values())
-    if not all(layout.is_nested for layout in layouts):
-        return None
-    return tuple(chunks), is_partial
+        return chunks, not all(term.dst for term in terms)
+    return chunks, not all(_writes_all(inner, one) for one in sums)
 
 
 def _term(inner: Problem, position: int) -> _Term:
@@ -118,40 +115,137 @@ def _term(inner: Problem, position: int) -> _Term:
     return _Term(position, range(first, first + len(dst) * stride, stride), dst)
 
 
-def _by_position(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
-    """Yield the terms of each position's part of a weights gradient."""
-    length = _planes_of_a_chunk(inner)
-    for term in terms:
-        blocks = _blocks(term.dst, length)
-        parts = [term.within("dst", block) for block in blocks]
-        yield _Sum([(image, part) for image in range(inner.src.shape[0]) for part in parts])
+def _roles(inner: Problem) -> tuple[str, str]:
+    """Return the role whose planes make blocks, and the other."""
+    return ("src", "dst") if inner.result_role == "src" else ("dst", "src")
 
 
-def _by_planes(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
-    """Yield the terms of blocks of planes of dst, or of src for a data gradient.
+def _sums(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
+    """Yield the terms of each image and block.
 
-    With strides, terms of a data gradient write every stride-th plane. There is a sum for each of
+    With strides, terms of a data gradient write every stride-th plane. There are blocks for each of
     the first planes.
     """
-    role = inner.result_role
+    role, other = _roles(inner)
     size = getattr(inner, role).shape[2]
     step = inner.strides[0] if role == "src" else 1
-    for first in range(min(step, size)):
-        alike = [term for term in terms if getattr(term, role).start % step == first]
-        for block in _blocks(range(first, size, step), _planes_of_a_chunk(inner)):
-            parts = [term.within(role, range(block.start, block[-1] + 1)) for term in alike]
-            parts = [part for part in parts if part.dst]
-            parts.sort(key=lambda part: -len(part.dst))
-            begins_at_zero = not parts or len(parts[0].dst) < len(block)
-            for image in range(inner.src.shape[0]):
-                yield _Sum([(image, part) for part in parts], begins_at_zero)
+    length = _planes_of_a_block(inner)
+    for image in range(inner.src.shape[0]):
+        for first in range(min(step, size)):
+            alike = [term for term in terms if term.planes(role).start % step == first]
+            planes = range(first, size, step)
+            for begin in range(0, len(planes), length):
+                block = planes[begin : begin + length]
+                parts = [term.within(role, range(block.start, block[-1] + 1)) for term in alike]
+                parts = [part for part in parts if part.dst]
+                parts.sort(key=lambda part: -len(part.dst))
+                yield _Sum(image, block, list(_reads(parts, inner, other)))
 
 
-def _blocks(planes: range, length: int) -> list[range]:
-    return [planes[begin : begin + length] for begin in range(0, len(planes), length)]
+def _reads(terms: list[_Term], inner: Problem, role: str) -> Iterator[tuple[range, list[_Term]]]:
+    """Yield ranges of planes that terms read, and the terms; the first term remains the first.
+
+    Terms have a range each where one for all has no layout, as every second plane of an odd number,
+    or has planes between theirs that none reads.
+    """
+    by_first: dict[int, list[_Term]] = {}
+    for term in terms:
+        planes = term.planes(role)
+        by_first.setdefault(planes.start % planes.step, []).append(term)
+    for alike in by_first.values():
+        ranges = [term.planes(role) for term in alike]
+        begin, end = (min(one.start for one in ranges), max(one.stop for one in ranges))
+        whole = range(begin, end, ranges[0].step)
+        has_layout = _planes(getattr(inner, role), whole).is_nested
+        if has_layout and len(whole) <= sum(map(len, ranges)):
+            yield whole, alike
+        else:
+            yield from ((term.planes(role), [term]) for term in alike)
 
 
-def _planes_of_a_chunk(inner: Problem) -> int:
+def _writes_all(inner: Problem, one: _Sum) -> bool:
+    """Whether the first term writes all planes of a block of the result."""
+    if not one.reads:
+        return False
+    first = one.reads[0][1][0]
+    return len(first.dst) == len(one.block)
+
+
+class _Builder:
+    """Makes chunks, whose equal problems are one object.
+
+    Attributes
+    ----------
+    problems : dict
+        Of all chunks and blocks.
+    """
+
+    def __init__(self, inner: Problem) -> None:
+        self._inner = inner
+        self._positions: set[int] = set()  # of a weights gradient, those that are written
+        self.problems: dict[Problem, Problem] = {}
+
+    def chunks(self, one: _Sum) -> Iterator[Chunk]:
+        inner = self._inner
+        role, other = _roles(inner)
+        of_weights = inner.direction is Direction.BACKWARD_WEIGHTS
+        of_block = self._block(role, one.image, one.block)
+        is_first = not of_weights and _writes_all(inner, one)
+        terms = [term for _, alike in one.reads for term in alike]
+        for planes, alike in one.reads:
+            of_planes = self._block(other, one.image, planes)
+            for term in alike:
+                if of_weights:
+                    is_first = term.position not in self._positions
+                    self._positions.add(term.position)
+                problem = self._problem(_planes(inner.src, term.src), _planes(inner.dst, term.dst))
+                if inner.direction is Direction.FORWARD and not is_first:
+                    problem = Added.like(problem)
+                problem = self.problems.setdefault(problem, problem)
+                tensors = {
+                    role: self._part(role, one.image, term, one.block, of_block),
+                    other: self._part(other, one.image, term, planes, of_planes),
+                    "weights": ChunkTensor((0, 0, 0, term.position, 0, 0), is_split=True),
+                }
+                result = inner.result_role
+                tensors[result] = replace(tensors[result], is_partial_sum=True)
+                yield Chunk(problem, tensors, is_first, of_weights or term is terms[-1])
+                is_first = False
+
+    def _problem(self, src: TensorLayout, dst: TensorLayout) -> Problem:
+        """Return the problem of some planes."""
+        inner = self._inner
+        return replace(
+            inner,
+            src=src,
+            weights=without_axis(inner.weights, 3),
+            dst=dst,
+            strides=inner.strides[1:],
+            dilations=inner.dilations[1:],
+            pads_begin=inner.pads_begin[1:],
+            pads_end=inner.pads_end[1:],
+        )
+
+    def _block(self, role: str, image: int, planes: range) -> Block:
+        """Return a block of an image's planes.
+
+        The other tensor of its problem has as many planes, wherever these would lie.
+        """
+        inner, others = self._inner, range(len(planes))
+        if role == "src":
+            problem = self._problem(_planes(inner.src, planes), _planes(inner.dst, others).dense())
+        else:
+            problem = self._problem(_planes(inner.src, others).dense(), _planes(inner.dst, planes))
+        return Block(self.problems.setdefault(problem, problem), (image, 0, planes.start, 0, 0))
+
+    @staticmethod
+    def _part(role: str, image: int, term: _Term, planes: range, block: Block) -> ChunkTensor:
+        first = term.planes(role).start
+        index = (first - planes.start) // planes.step
+        return ChunkTensor((image, 0, first, 0, 0), is_split=True, block=block, image=index)
+
+
+def _planes_of_a_block(inner: Problem) -> int:
     itemsize = DTYPES[inner.dtype].itemsize
     layouts = inner.src, inner.dst
     plane = sum(one.size // one.shape[2] for one in layouts) // inner.src.shape[0] * itemsize
@@ -159,29 +253,6 @@ def _planes_of_a_chunk(inner: Problem) -> int:
     most = CHUNK_BYTES if whole < SMALL_BYTES else min(CHUNK_BYTES, whole // CHUNK_SHARE)
     # Of every second plane of an odd number, oneDNN has no layout, but of all of these but one.
     return max(1, min(most // plane, inner.src.shape[2] // inner.strides[0]))
-
-
-def _of_term(inner: Problem, image: int, term: _Term) -> tuple[Problem, dict[str, tuple[int, ...]]]:
-    """Return the problem of some planes, and the index of each tensor's first element."""
-    layouts: dict[str, Any] = {
-        "src": _planes(inner.src, term.src),
-        "dst": _planes(inner.dst, term.dst),
-        "weights": without_axis(inner.weights, 3),
-    }
-    problem = replace(
-        inner,
-        strides=inner.strides[1:],
-        dilations=inner.dilations[1:],
-        pads_begin=inner.pads_begin[1:],
-        pads_end=inner.pads_end[1:],
-        **layouts,
-    )
-    begins = {
-        "src": (image, 0, term.src.start, 0, 0),
-        "dst": (image, 0, term.dst.start, 0, 0),
-        "weights": (0, 0, 0, term.position, 0, 0),
-    }
-    return problem, begins
 
 
 def _planes(layout: TensorLayout, planes: range) -> TensorLayout:

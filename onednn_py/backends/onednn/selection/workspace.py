@@ -8,12 +8,12 @@ from dataclasses import replace
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.problem import Problem
+from onednn_py.problem.problem import Problem, TensorLayout
 
 from .bias_sums import chunk_layout, partial_sums, summing_chunks
 from .candidate import Candidate
 from .choice import Choice
-from .chunks import SPLIT_AXES
+from .chunks import SPLIT_AXES, Added, Chunk
 from .descriptors import implementations, queries, user_desc
 from .formulation import SUM_DTYPE, Formulation
 from .formulations import formulate
@@ -109,6 +109,8 @@ def agree_on_shared(
     """Whether tensors that are not split have the same memory layout for all chunks."""
     if len(descriptors) == 1:
         return True
+    if not all(_agrees_with_blocks(engine, chunk, descriptors) for chunk in formulation.chunks):
+        return False
     for role, query in queries(formulation.problem).items():
         # By identity, since a problem's hash is that of all its numbers.
         sharing = {
@@ -118,6 +120,23 @@ def agree_on_shared(
         }
         descs = [engine.desc_of(descriptors[one], query) for one in sharing.values()]
         if not all(engine.equal(descs[0], other) for other in descs[1:]):
+            return False
+    return True
+
+
+def _agrees_with_blocks(
+    engine: Engine, chunk: Chunk, descriptors: Mapping[Problem, Handle]
+) -> bool:
+    """Whether what a chunk takes has the layout of some images of its blocks."""
+    for role, query in queries(chunk.problem).items():
+        block = chunk.tensors[role].block
+        if block is None:
+            continue
+        layout: TensorLayout = getattr(chunk.problem, role)
+        whole, part = (
+            engine.desc_of(descriptors[one], query) for one in (block.problem, chunk.problem)
+        )
+        if not engine.equal(engine.first_images_desc(whole, layout.shape), part):
             return False
     return True
 
@@ -205,7 +224,8 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
         nbytes += engine.nbytes(given)
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)
-    if formulation.chunks[0].tensors[role].is_partial_sum and not isinstance(problem, Product):
+    is_sum = formulation.chunks[0].tensors[role].is_partial_sum
+    if is_sum and not any(isinstance(one, Product | Added) for one in candidate.descriptors):
         nbytes += engine.nbytes(wanted)
     return nbytes
 
