@@ -32,12 +32,17 @@ RULES = (*DEPTHWISE_VOLUMES, *LARGER_DEPTHWISE_VOLUMES)
 FIRST = {
     "g32mb2ic32id14oc32od14kd3pd1 FWD_B f32 NXC": 0,
     "deconv:g64mb1ic64id8oc64od15kd3sd2pd1 FWD_D f32 NXC": 0,
-    "g32mb2ic32id6oc32od6kd3pd1 BWD_D f32 NXC": 1,
+    "g32mb2ic32id14oc32od14kd1pd0 BWD_D f32 NXC": 0,
+    "g32mb2ic32id4oc32od4kd3pd1 BWD_D f32 NXC": 1,
     "g16mb2ic16id8oc16od8kd3pd1 BWD_W f32 NXC": 1,
+    "g64mb2ic64id8oc64od4kd2sd2pd0 FWD_D f32 NXC": 1,
     "g32mb2ic32id14oc32od14kd3pd1 BWD_WB f32 NCX": 2,
+    "g32mb2ic32id14oc32od14kd1pd0 BWD_W f32 NCX": 2,
     "g24mb2ic24id7oc24od7kd3pd1 BWD_D f32 NCX": 3,
     "deconv:g16mb2ic16id7oc16od13kd3sd2pd1 BWD_W f32 NCX": 3,
-    "g64mb4ic64id6oc64od3kd3sd2pd1 FWD_D f32 NCX": 4,
+    "g64mb4ic64id6oc64od3kd3sd2pd1 FWD_D f32 NCX": 3,
+    "g32mb2ic32id14oc32od7kd2sd2pd0 FWD_D f32 NCX": 3,
+    "g64mb2ic64id8oc64od8kd1pd0 FWD_D f32 NCX": 4,
     "g32mb2ic32id12oc32od12kd5pd2 BWD_W f32 NXC": 5,
     "g32mb2ic32id7oc32od7kd5pd2 BWD_WB f32 NXC": 6,
     "deconv:g32mb2ic32id9oc32od9kd5pd2 BWD_W f32 NCX": 7,
@@ -48,10 +53,10 @@ OTHERS = [
     "g32mb2ic32ih14oc32oh14kh3ph1 FWD_B f32 NXC",
     "g16mb2ic32id14oc32od14kd3pd1 FWD_B f32 NXC",
     "g8mb2ic8id14oc8od14kd3pd1 FWD_B f32 NXC",
-    "g32mb2ic32id14oc32od14kd1pd0 FWD_B f32 NXC",
+    "g32mb2ic32id3oc32od3kd1pd0 FWD_B f32 NXC",
     "g32mb4ic32id4oc32od2kd3sd2pd1 BWD_W f32 NXC",
-    "g32mb2ic32id28oc32od14kd2sd2pd0 FWD_D f32 NCX",
-    "g32mb2ic32id4oc32od4kd1pd0 BWD_D f32 NCX",
+    "g32mb2ic32id28oc32od14kd2sd2pd0 BWD_D f32 NCX",
+    "g64mb2ic64id14oc64od14kd1pd0 BWD_D f32 NCX",
 ]
 
 
