@@ -34,6 +34,9 @@ _SMALL_VOLUME = 1e6
 # 28 microseconds, 20 of which are PyTorch's way to a kernel in Python.
 _LARGE_ON_AVX2 = 5e6
 
+# Elements of src from which forward passes of depthwise volumes with channels last are faster here.
+_LARGE_VOLUME = 8e6
+
 
 class Call(NamedTuple):
     """What rules know of a call.
@@ -137,13 +140,30 @@ def _depthwise(call: Call) -> bool:
 
 
 def _depthwise_volume(call: Call) -> bool:
-    # Forward, channels last, for which PyTorch's oneDNN has a kernel: 424 problems of 4 to 40
-    # pixels a side, kernels of 2 to 7, strides to 3: 0.51 (0.10 to 1.42). Transposed, 122 forward
-    # passes: 5.3. More outputs than inputs were not measured.
+    # Forward, where PyTorch's oneDNN has a kernel, which takes no dilations: with these, 881 calls
+    # took 3.9 (0.6 to 296). More outputs than inputs were not measured.
     is_volume = len(call.src_shape) == 5 and not call.geometry.transposed
-    is_forward_last = call.forward and call.is_channels_last
     is_depthwise = call.is_depthwise and call.src_shape[1] == call.dst_shape[1]
-    return is_volume and is_forward_last and is_depthwise and call.is_native(torch.float32)
+    is_native = call.is_native(torch.float32) and max(call.geometry.dilation) == 1
+    if not (is_volume and is_depthwise and call.forward and is_native):
+        return False
+    return _loses_last(call) if call.is_channels_last else _loses_first(call)
+
+
+def _loses_last(call: Call) -> bool:
+    # 685 calls: 0.53; 18 of more elements: 1.11. Larger than that, PyTorch takes new memory.
+    return max(call.geometry.stride) > 1 or prod(call.src_shape) < _LARGE_VOLUME
+
+
+def _loses_first(call: Call) -> bool:
+    # Fewer channels than a block has, and many small images: 179 calls, 0.52; 334 others: 1.40. On
+    # CPUs with AVX2 alone ours were faster.
+    if _has_avx2_alone:
+        return False
+    images, channels = call.src_shape[:2]
+    is_part_of_block = channels < 16 and call.flops >= 4e5
+    has_small_images = images >= 4 and prod(call.src_shape) < 1.5e6 and call.flops >= 1e5
+    return is_part_of_block or has_small_images
 
 
 def _large_kernel_on_avx2(call: Call) -> bool:

@@ -21,6 +21,7 @@ __all__ = [
     "assert_same_form",
     "assert_same_runs",
     "counted",
+    "decided_anew",
     "sixteen_bits_by",
     "strides_of",
 ]
@@ -33,7 +34,7 @@ def _take(*arguments: Any, **keywords: Any) -> str:
 @contextmanager
 def all_taken() -> Iterator[None]:
     """Compute each call here that can be, also the small ones that PyTorch computes faster."""
-    with mock.patch.object(kernels, "reason_to_leave", _take), _decided_anew():
+    with mock.patch.object(kernels, "reason_to_leave", _take), decided_anew():
         yield
 
 
@@ -51,12 +52,12 @@ def sixteen_bits_by(kernel: Any) -> Iterator[None]:
         has_16_bits = src.dtype in (torch.bfloat16, torch.float16)
         return kernel if has_16_bits else select(src, *arguments)
 
-    with mock.patch.object(torch._C, "_select_conv_backend", named), _decided_anew():
+    with mock.patch.object(torch._C, "_select_conv_backend", named), decided_anew():
         yield
 
 
 @contextmanager
-def _decided_anew() -> Iterator[None]:
+def decided_anew() -> Iterator[None]:
     """Forget what was decided of calls, before and after."""
     remembered = registration._kernels._decisions
     remembered.clear()

@@ -10,7 +10,7 @@ import torch
 
 import onednn_py.torch
 from onednn_py.torch import preference
-from tests.support.torch_comparison import sixteen_bits_by
+from tests.support.torch_comparison import decided_anew, sixteen_bits_by
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.usefixtures("preferences")]
 
@@ -136,10 +136,38 @@ def test_depthwise_in_16_bits_is_left_forward() -> None:
 def test_depthwise_volumes_are_left_forward() -> None:
     shapes = (2, 16, 8, 8, 8), (16, 1, 3, 3, 3)
     assert reasons(*shapes, F32, True, groups=16) == (DEPTHWISE_VOLUME, set())
-    assert reasons(*shapes, F32, False, groups=16) == (set(), set())
+    assert reasons(*shapes, F32, True, groups=16, dilation=2) == (set(), set())
     assert reasons((2, 16, 8, 8, 8), (16, 2, 3, 3, 3), F32, True, groups=8) == (set(), set())
     assert reasons((2, 16, 8, 8, 8), (32, 1, 3, 3, 3), F32, True, groups=16) == (set(), set())
     assert reasons((2, 16, 8, 8), (16, 1, 3, 3), F32, True, groups=16) == (set(), set())
+
+
+def test_large_depthwise_volumes_with_channels_last_are_taken() -> None:
+    shapes = (1, 16, 80, 80, 80), (16, 1, 1, 1, 2)
+    assert reasons(*shapes, F32, True, groups=16) == (set(), set())
+    assert reasons(*shapes, F32, True, groups=16, stride=2) == (DEPTHWISE_VOLUME, set())
+
+
+@pytest.mark.parametrize("has_avx2_alone", [False, True])
+@pytest.mark.parametrize(
+    ("src", "is_left"),
+    [
+        ((2, 16, 8, 8, 8), False),
+        ((4, 16, 8, 8, 8), True),
+        ((4, 16, 4, 4, 4), False),
+        ((4, 48, 20, 20, 20), False),
+        ((1, 12, 12, 12, 12), True),
+        ((1, 12, 6, 6, 6), False),
+    ],
+)
+def test_some_depthwise_volumes_with_channels_first_are_left(
+    src: tuple[int, ...], is_left: bool, has_avx2_alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of few channels, and of many small images; on CPUs with AVX2 alone, all are taken."""
+    monkeypatch.setattr(preference, "_has_avx2_alone", has_avx2_alone)
+    left = DEPTHWISE_VOLUME if is_left and not has_avx2_alone else set()
+    with decided_anew():
+        assert reasons(src, (src[1], 1, 3, 3, 3), F32, False, groups=src[1]) == (left, set())
 
 
 def test_kernels_of_16_bits_that_are_not_onednns_are_not_preferred() -> None:
@@ -149,8 +177,10 @@ def test_kernels_of_16_bits_that_are_not_onednns_are_not_preferred() -> None:
 
 
 @pytest.fixture
-def avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+def avx2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(preference, "_has_avx2_alone", True)
+    with decided_anew():
+        yield
 
 
 @pytest.mark.usefixtures("avx2")
@@ -180,6 +210,7 @@ def test_weights_of_parts_of_registers_are_left_on_avx2() -> None:
 
 def test_other_cpus_have_no_rules_of_avx2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preference, "_has_avx2_alone", False)
-    assert reasons((4, 4, 41, 41), (8, 4, 7, 7), F32, True) == (set(), set())
-    found = reasons((8, 16, 21, 21), (18, 16, 3, 3), F32, True, gradient_of_src=False)
+    with decided_anew():
+        assert reasons((4, 4, 40, 40), (8, 4, 7, 7), F32, True) == (set(), set())
+        found = reasons((8, 16, 20, 20), (18, 16, 3, 3), F32, True, gradient_of_src=False)
     assert found == (set(), set())
