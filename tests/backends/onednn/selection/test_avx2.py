@@ -33,6 +33,7 @@ RULES = (
 OWN = {
     "mb16ic48ih1oc192oh1kh1ph0 BWD_D f32 NXC": ("given", "gemm:jit:f32"),
     "g256mb4ic256ih6oc256oh3kh2sh2ph0 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
+    "g32mb2ic32id14oc32od14kd1pd0 BWD_D f32 NXC": ("nxc", "jit_dw:avx2"),
     "g4mb1ic16ih111oc4oh109kh3ph0 BWD_D f32 NCX": ("nxc", "jit:avx2"),
     "g8mb2ic32ih14oc32oh14kh3ph1 BWD_D f32 NCX": ("nxc", "jit:avx2"),
     "mb8ic3ih11oc48oh6kh3sh2ph1 BWD_D f32 NCX": ("any", "x64:gemm:jit"),

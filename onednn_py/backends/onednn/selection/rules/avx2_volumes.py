@@ -29,6 +29,21 @@ AVX2_VOLUMES = (
         "0.22, 1.74 of 72",
         formulation="planes",
     ),
+    # On two cores of a CPU with AVX-512, oneDNN kept to AVX2.
+    Rule(
+        lambda s: (
+            s.volume
+            and s.depthwise
+            and s.positions == 1
+            and s.groups >= 16
+            and s.channels_last
+            and s.flops >= 3e4 * s.images
+        ),
+        "nxc",
+        DEPTHWISE,
+        "0.09, 0.74 of 60",
+        formulation="planes",
+    ),
     # gemm is slow for few outputs, and the kernel for few inputs.
     Rule(
         lambda s: (
