@@ -78,7 +78,7 @@ def test_chunks_of_some_planes(
     geometry = of_images(GEOMETRIES[name], images)
     run = CandidateRun(geometry.integers("f32"), operation, "NCX")
     whole = len(candidate(run, "planes").formulation.chunks)
-    monkeypatch.setattr(planes, "CHUNK_BYTES", 2 * 4 * (16 + 16) * 7 * 8)
+    monkeypatch.setattr(planes, "BLOCK_BYTES", 2 * 4 * (16 + 16) * 7 * 8)
     found = candidate(run, "planes")
     assert len({chunk.problem.src.shape[0] for chunk in found.formulation.chunks}) > 1
     assert len(found.formulation.chunks) > whole
