@@ -133,9 +133,10 @@ class Lowering:
 
     def _input(self, tensor: Tensor) -> int:
         """Return the buffer that the primitive reads, having added the reorder into it."""
-        if tensor.part.block is not None and self._is_reordered(tensor):
-            self._load(tensor, tensor.part.block)
-            return self._part_of_block(tensor, tensor.part.block)
+        block = tensor.part.block
+        if block is not None and self._is_reordered(tensor):
+            self._load(tensor, block)
+            return self._part_of_block(tensor, block)
         index = self._steps.chunk if tensor.part.is_split else 0
         present = self._inputs.setdefault((tensor.name, index), [])
         buffer = self._same_layout(tensor, present)
@@ -152,8 +153,9 @@ class Lowering:
 
     def _result(self, tensor: Tensor) -> tuple[int, list[Reorder]]:
         """Return the buffer that the primitive writes, and the reorders from it."""
-        if tensor.part.block is not None and self._is_reordered(tensor):
-            return self._result_in_block(tensor, tensor.part.block)
+        block = tensor.part.block
+        if block is not None and self._is_reordered(tensor):
+            return self._result_in_block(tensor, block)
         user = self._user_buffer(tensor)
         is_reordered = self._is_reordered(tensor)
         if is_reordered:
@@ -175,9 +177,11 @@ class Lowering:
 
     def _result_in_block(self, tensor: Tensor, block: Block) -> tuple[int, list[Reorder]]:
         """Return what `_result` does, where terms are added to images of a block."""
+        self.reordered.append(tensor.name)
         if tensor.chunk.is_first:
             self._present[tensor.number, tensor.role] = block
-        self._load(tensor, block)
+        else:  # The block holds earlier terms, or begins with the zeros that the caller's has.
+            self._load(tensor, block)
         total, out = self._part_of_block(tensor, block), []
         if tensor.chunk.is_last:
             whole, user = self._block_buffers(tensor, block)

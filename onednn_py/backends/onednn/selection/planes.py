@@ -99,7 +99,7 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
         return None
     builder = _Builder(inner)
     chunks = tuple(chunk for one in sums for chunk in builder.chunks(one))
-    if not all(layout.is_nested for one in builder.problems for layout in one.layouts.values()):
+    if not builder.has_layouts:
         return None
     if inner.direction is Direction.BACKWARD_WEIGHTS:
         # The part of the kernel that meets the padding alone is zero.
@@ -170,59 +170,69 @@ def _writes_all(one: _Sum) -> bool:
 
 
 class _Builder:
-    """Makes chunks, whose equal problems are one object.
-
-    Attributes
-    ----------
-    problems : dict
-        Of all chunks and blocks.
-    """
+    """Makes chunks, whose equal problems are one object."""
 
     def __init__(self, inner: Problem) -> None:
         self._inner = inner
         self._positions: set[int] = set()  # of a weights gradient, those that are written
-        self.problems: dict[Problem, Problem] = {}
+        self._problems: dict[tuple[TensorLayout, TensorLayout, bool], Problem] = {}
+
+    @property
+    def has_layouts(self) -> bool:
+        """Whether oneDNN has layouts of what all chunks and blocks read and write."""
+        layouts = (layout for one in self._problems.values() for layout in one.layouts.values())
+        return all(layout.is_nested for layout in layouts)
 
     def chunks(self, one: _Sum) -> Iterator[Chunk]:
+        """Yield the terms of a block."""
         inner = self._inner
         role, other = _roles(inner)
-        of_weights = inner.direction is Direction.BACKWARD_WEIGHTS
         of_block = self._block(role, one.image, one.block)
-        is_first = not of_weights and _writes_all(one)
         terms = [term for _, alike in one.reads for term in alike]
         for planes, alike in one.reads:
             of_planes = self._block(other, one.image, planes)
             for term in alike:
-                if of_weights:
-                    is_first = term.position not in self._positions
-                    self._positions.add(term.position)
-                problem = self._problem(_planes(inner.src, term.src), _planes(inner.dst, term.dst))
-                if inner.direction is Direction.FORWARD and not is_first:
-                    problem = Added.like(problem)
-                problem = self.problems.setdefault(problem, problem)
+                is_first, is_last = self._ends(one, term, terms)
+                problem = self._problem(
+                    _planes(inner.src, term.src),
+                    _planes(inner.dst, term.dst),
+                    adds=inner.direction is Direction.FORWARD and not is_first,
+                )
+                weights = (0, 0, 0, term.position, 0, 0)
+                is_sum = inner.direction is Direction.BACKWARD_WEIGHTS
                 tensors = {
-                    role: self._part(role, one.image, term, one.block, of_block),
+                    role: self._part(role, one.image, term, one.block, of_block, not is_sum),
                     other: self._part(other, one.image, term, planes, of_planes),
-                    "weights": ChunkTensor((0, 0, 0, term.position, 0, 0), is_split=True),
+                    "weights": ChunkTensor(weights, is_split=True, is_partial_sum=is_sum),
                 }
-                result = inner.result_role
-                tensors[result] = replace(tensors[result], is_partial_sum=True)
-                yield Chunk(problem, tensors, is_first, of_weights or term is terms[-1])
-                is_first = False
+                yield Chunk(problem, tensors, is_first, is_last)
 
-    def _problem(self, src: TensorLayout, dst: TensorLayout) -> Problem:
+    def _ends(self, one: _Sum, term: _Term, terms: list[_Term]) -> tuple[bool, bool]:
+        """Return whether a term is the first of a sum, which writes it, and the last."""
+        if self._inner.direction is Direction.BACKWARD_WEIGHTS:
+            # Each position is a sum, over all images, which the caller's gradient holds.
+            is_first = term.position not in self._positions
+            self._positions.add(term.position)
+            return is_first, True
+        return term is terms[0] and _writes_all(one), term is terms[-1]
+
+    def _problem(self, src: TensorLayout, dst: TensorLayout, *, adds: bool = False) -> Problem:
         """Return the problem of some planes."""
-        inner = self._inner
-        return replace(
-            inner,
-            src=src,
-            weights=without_axis(inner.weights, 3),
-            dst=dst,
-            strides=inner.strides[1:],
-            dilations=inner.dilations[1:],
-            pads_begin=inner.pads_begin[1:],
-            pads_end=inner.pads_end[1:],
-        )
+        key = src, dst, adds
+        if key not in self._problems:
+            inner = self._inner
+            problem = replace(
+                inner,
+                src=src,
+                weights=without_axis(inner.weights, 3),
+                dst=dst,
+                strides=inner.strides[1:],
+                dilations=inner.dilations[1:],
+                pads_begin=inner.pads_begin[1:],
+                pads_end=inner.pads_end[1:],
+            )
+            self._problems[key] = Added.like(problem) if adds else problem
+        return self._problems[key]
 
     def _block(self, role: str, image: int, planes: range) -> Block:
         """Return a block of an image's planes.
@@ -234,13 +244,20 @@ class _Builder:
             problem = self._problem(_planes(inner.src, planes), _planes(inner.dst, others).dense())
         else:
             problem = self._problem(_planes(inner.src, others).dense(), _planes(inner.dst, planes))
-        return Block(self.problems.setdefault(problem, problem), (image, 0, planes.start, 0, 0))
+        return Block(problem, (image, 0, planes.start, 0, 0))
 
     @staticmethod
-    def _part(role: str, image: int, term: _Term, planes: range, block: Block) -> ChunkTensor:
+    def _part(
+        role: str, image: int, term: _Term, planes: range, block: Block, is_sum: bool = False
+    ) -> ChunkTensor:
         first = term.planes(role).start
-        index = (first - planes.start) // planes.step
-        return ChunkTensor((image, 0, first, 0, 0), is_split=True, block=block, image=index)
+        return ChunkTensor(
+            (image, 0, first, 0, 0),
+            is_split=True,
+            is_partial_sum=is_sum,
+            block=block,
+            image=(first - planes.start) // planes.step,
+        )
 
 
 def _planes_of_a_block(inner: Problem) -> int:

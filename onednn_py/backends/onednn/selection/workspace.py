@@ -13,7 +13,7 @@ from onednn_py.problem.problem import Problem, TensorLayout
 from .bias_sums import chunk_layout, partial_sums, summing_chunks
 from .candidate import Candidate
 from .choice import Choice
-from .chunks import SPLIT_AXES, Added, Chunk
+from .chunks import SPLIT_AXES, Added
 from .descriptors import implementations, queries, user_desc
 from .formulation import SUM_DTYPE, Formulation
 from .formulations import formulate
@@ -106,38 +106,30 @@ def descriptors_of(
 def agree_on_shared(
     engine: Engine, formulation: Formulation, descriptors: Mapping[Problem, Handle]
 ) -> bool:
-    """Whether tensors that are not split have the same memory layout for all chunks."""
+    """Whether parts of what chunks share have the memory layout of the whole.
+
+    Tensors that are not split have the same layout for all chunks, and images of a block have that
+    of the block.
+    """
     if len(descriptors) == 1:
         return True
-    if not all(_agrees_with_blocks(engine, chunk, descriptors) for chunk in formulation.chunks):
-        return False
     for role, query in queries(formulation.problem).items():
         # By identity, since a problem's hash is that of all its numbers.
-        sharing = {
-            id(chunk.problem): chunk.problem
-            for chunk in formulation.chunks
-            if not chunk.tensors[role].is_split
-        }
+        sharing, in_blocks = {}, {}
+        for chunk in formulation.chunks:
+            tensor, problem = chunk.tensors[role], chunk.problem
+            if not tensor.is_split:
+                sharing[id(problem)] = problem
+            elif tensor.block is not None:
+                in_blocks[id(problem), id(tensor.block.problem)] = problem, tensor.block.problem
         descs = [engine.desc_of(descriptors[one], query) for one in sharing.values()]
         if not all(engine.equal(descs[0], other) for other in descs[1:]):
             return False
-    return True
-
-
-def _agrees_with_blocks(
-    engine: Engine, chunk: Chunk, descriptors: Mapping[Problem, Handle]
-) -> bool:
-    """Whether what a chunk takes has the layout of some images of its blocks."""
-    for role, query in queries(chunk.problem).items():
-        block = chunk.tensors[role].block
-        if block is None:
-            continue
-        layout: TensorLayout = getattr(chunk.problem, role)
-        whole, part = (
-            engine.desc_of(descriptors[one], query) for one in (block.problem, chunk.problem)
-        )
-        if not engine.equal(engine.first_images_desc(whole, layout.shape), part):
-            return False
+        for part, whole in in_blocks.values():
+            layout: TensorLayout = getattr(part, role)
+            of_part, of_whole = (engine.desc_of(descriptors[one], query) for one in (part, whole))
+            if not engine.equal(engine.first_images_desc(of_whole, layout.shape), of_part):
+                return False
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import planes
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.workspace import over_limit
+from onednn_py.backends.onednn.selection.workspace import agree_on_shared, over_limit
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun, of_images
 from tests.support.cases import OPERATIONS, Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -83,6 +84,41 @@ def test_chunks_of_some_planes(
     assert len({chunk.problem.src.shape[0] for chunk in found.formulation.chunks}) > 1
     assert len(found.formulation.chunks) > whole
     run.check(OneDNNPlan(current_engine(), found))
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("operation", "steps"),
+    [
+        ("convolution", {"reorder of src": 1, "reorder of dst": 1, "sum of dst": 0}),
+        ("convolution_backward_data", {"reorder of dst": 1, "reorder of src": 1, "sum of src": 2}),
+        ("convolution_backward_weights", {"reorder of src": 1, "reorder of dst": 1}),
+        ("conv_transpose", {"reorder of src": 1, "reorder of dst": 1, "sum of dst": 2}),
+        ("conv_transpose_backward_data", {"reorder of dst": 1, "sum of src": 0}),
+        ("conv_transpose_backward_weights", {"reorder of src": 1, "reorder of dst": 1}),
+    ],
+)
+def test_terms_share_the_reorders_of_a_block(operation: str, steps: dict[str, int]) -> None:
+    """Of three positions; forward passes are added by the primitive."""
+    run = CandidateRun(GEOMETRIES["one image"].integers("f32"), operation, "NCX")
+    plan = OneDNNPlan(current_engine(), candidate(run, "planes"))
+    found = Counter(step.name for step in plan.program.steps)
+    assert {name: found[name] for name in steps} == steps
+
+
+@needs_onednn
+def test_blocks_of_another_layout_are_refused() -> None:
+    engine = current_engine()
+    run = CandidateRun(GEOMETRIES["unpadded"].integers("f32"), "convolution", "NCX")
+    found = candidate(run, "planes")
+    formulation, descriptors = found.formulation, dict(found.descriptors)
+    assert agree_on_shared(engine, formulation, descriptors)
+    block = formulation.chunks[0].tensors["src"].block
+    assert block is not None
+    assert block.problem not in {chunk.problem for chunk in formulation.chunks}
+    others = candidate(run, "planes", "nxc").descriptors
+    descriptors[block.problem] = others[block.problem]
+    assert not agree_on_shared(engine, formulation, descriptors)
 
 
 @needs_onednn
