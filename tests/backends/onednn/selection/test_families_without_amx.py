@@ -59,6 +59,21 @@ PROBLEMS = {
         "given",
         "jit:avx512_core",
     ),
+    "strided 1x1, depthwise": (
+        "g64mb2ic64ih28oc64oh14kh1sh2ph0 BWD_WB bf16 NXC",
+        "nxc",
+        "jit_dw:avx512_core_bf16",
+    ),
+    "strided 1x1, depthwise, transposed": (
+        "deconv:g64mb2ic64ih14oc64oh27kh1sh2ph0 BWD_W f32 NCX",
+        "any",
+        "jit_dw:avx512_core",
+    ),
+    "strided 1x1, depthwise, forward": (
+        "g64mb2ic64ih28oc64oh14kh1sh2ph0 FWD_B f32 NCX",
+        "any",
+        "jit_dw:avx512_core",
+    ),
     "patch embedding, data": ("mb1ic3ih64oc96kh16sh16ph0 BWD_D bf16 NXC", "any", "x64:gemm:jit"),
     "patch embedding, weights": (
         "mb1ic3ih64oc64kh16sh16ph0 BWD_W bf16 NCX",
@@ -126,6 +141,8 @@ OTHERS = [
     "mb2ic32ih40oc48kh1sh2ph0 FWD_D f32 NCX",
     "mb4ic24iw308oc32kw1sw1pw0 BWD_W f32 NCX",
     "mb1ic4ih32oc360kh1sh2ph0 BWD_W bf16 NXC",
+    "g64mb1ic64ih28oc64oh14kh1sh2ph0 BWD_W bf16 NXC",
+    "g64mb2ic64iw900oc64ow450kw1sw2pw0 BWD_W f32 NCX",
     "mb2ic128ih28oc128kh2sh2ph0 BWD_W f32 NCX",
     "mb1ic3ih64oc48kh16sh16ph0 BWD_D bf16 NXC",
     "mb1ic3ih64oc64kh7sh2ph3 FWD_D bf16 NCX",
