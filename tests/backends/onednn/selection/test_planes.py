@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
@@ -139,6 +140,23 @@ def test_copies_of_one_large_image_stay_within_the_limit(operation: str, images:
 def test_tensors_in_any_order(form: Any, operation: str) -> None:
     tensors = GEOMETRIES["3x3x3"].integers("f32")
     StridedCandidateRun(tensors, operation, "NCX", form).check_formulation("planes")
+
+
+def planes_apart(array: Any) -> Any:
+    """Return the same volumes, channels last, as every second plane of larger ones."""
+    images, planes, *others = array.shape
+    view = np.full((images, 2 * planes, *others), 7, array.dtype)[:, ::2]
+    view[...] = array
+    return view
+
+
+@needs_onednn
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_parts_of_one_plane_in_blocks_with_gaps(operation: str) -> None:
+    """A plane alone has no gap, so that its layout is the primitive's; that of its block is not."""
+    tensors = GEOMETRIES["two planes"].integers("f32")
+    run = StridedCandidateRun(tensors, operation, "NXC", planes_apart)
+    run.check_formulation("planes", "nxc")
 
 
 @needs_onednn
