@@ -34,7 +34,8 @@ _SMALL_VOLUME = 1e6
 # 28 microseconds, 20 of which are PyTorch's way to a kernel in Python.
 _LARGE_ON_AVX2 = 5e6
 
-# Elements of src from which forward passes of depthwise volumes with channels last are faster here.
+# Elements of src from which forward passes of depthwise volumes without strides, channels last, are
+# faster here.
 _LARGE_VOLUME = 8e6
 
 
@@ -147,23 +148,25 @@ def _depthwise_volume(call: Call) -> bool:
     is_native = call.is_native(torch.float32) and max(call.geometry.dilation) == 1
     if not (is_volume and is_depthwise and call.forward and is_native):
         return False
-    return _loses_last(call) if call.is_channels_last else _loses_first(call)
+    return _is_left_last(call) if call.is_channels_last else _is_left_first(call)
 
 
-def _loses_last(call: Call) -> bool:
+def _is_left_last(call: Call) -> bool:
+    """Whether a forward pass of a depthwise volume with channels last is left."""
     # 685 calls: 0.53; 18 of more elements: 1.11. Larger than that, PyTorch takes new memory.
     return max(call.geometry.stride) > 1 or prod(call.src_shape) < _LARGE_VOLUME
 
 
-def _loses_first(call: Call) -> bool:
-    # Fewer channels than a block has, and many small images: 179 calls, 0.52; 334 others: 1.40. On
-    # CPUs with AVX2 alone ours were faster.
+def _is_left_first(call: Call) -> bool:
+    """Whether the same with channels first is left."""
+    # Fewer channels than registers hold, and many small images: 179 calls, 0.52; 334 others: 1.40.
+    # On CPUs with AVX2 alone ours were faster.
     if _has_avx2_alone:
         return False
     images, channels = call.src_shape[:2]
-    is_part_of_block = channels < 16 and call.flops >= 4e5
+    fills_no_register = channels < 16 and call.flops >= 4e5
     has_small_images = images >= 4 and prod(call.src_shape) < 1.5e6 and call.flops >= 1e5
-    return is_part_of_block or has_small_images
+    return fills_no_register or has_small_images
 
 
 def _large_kernel_on_avx2(call: Call) -> bool:

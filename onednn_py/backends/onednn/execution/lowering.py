@@ -56,7 +56,9 @@ class Lowering:
         self._offsets: dict[Hashable, int] = {}
         self._inner: dict[Hashable, int] = {}
         self._inputs: dict[tuple[str, int], list[tuple[Tensor, int]]] = {}
+        # The block that the workspace holds, by candidate and role, and which blocks are reordered.
         self._present: dict[tuple[int, str], Block] = {}
+        self._reorders: dict[Hashable, bool] = {}
         self.casts: list[CastTensor] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, Handle] = {}
@@ -176,11 +178,11 @@ class Lowering:
         return term, [added] if overlaps else [added, *out]
 
     def _result_in_block(self, tensor: Tensor, block: Block) -> tuple[int, list[Reorder]]:
-        """Return what `_result` does, where terms are added to images of a block."""
+        """Return what `_result` does for a part of a block, which its last chunk completes."""
         self.reordered.append(tensor.name)
         if tensor.chunk.is_first:
             self._present[tensor.number, tensor.role] = block
-        else:  # The block holds earlier terms, or begins with the zeros that the caller's has.
+        else:  # The block holds earlier terms, or else begins with the zeros of the caller's.
             self._load(tensor, block)
         total, out = self._part_of_block(tensor, block), []
         if tensor.chunk.is_last:
@@ -223,11 +225,19 @@ class Lowering:
         return self._inner[key]
 
     def _is_reordered(self, tensor: Tensor) -> bool:
-        user, wanted, block = tensor.user, tensor.wanted, tensor.part.block
-        if block is not None:
+        """Whether the primitive takes another layout than the caller's.
+
+        Of a block this is asked as a whole: one of its planes may have a layout that more have not.
+        """
+        block = tensor.part.block
+        if block is None:
+            return not self._engine.equal(tensor.user, tensor.wanted)
+        key = tensor.number, tensor.role, block.problem
+        if key not in self._reorders:
             user = user_desc(self._engine, block.problem, tensor.role)
             wanted = self._wanted(tensor.number, tensor.candidate, tensor.role, block.problem)
-        return not self._engine.equal(user, wanted)
+            self._reorders[key] = not self._engine.equal(user, wanted)
+        return self._reorders[key]
 
     def _user_buffer(self, tensor: Tensor) -> int:
         """Return the buffer of a tensor as the caller has it, or of its copy in another type."""
@@ -268,10 +278,7 @@ class Lowering:
         return engine.clone_desc(engine.desc_of(candidate.descriptors[problem], query))
 
     def _inner_buffer(self, tensor: Tensor, use: str = "") -> int:
-        """Return the buffer in the workspace of a tensor in a primitive's own layout.
-
-        All chunks have the same offset, where the largest fits.
-        """
+        """Return the buffer in the workspace of a tensor in a primitive's own layout."""
         key = tensor.number, tensor.role, use, tensor.problem
         if key not in self._inner:
             buffer = Buffer(tensor.wanted, offset=self._offset(tensor, use))
@@ -279,7 +286,10 @@ class Lowering:
         return self._inner[key]
 
     def _offset(self, tensor: Tensor, use: str = "") -> int:
-        """Return where a tensor lies in the workspace."""
+        """Return where a tensor lies in the workspace.
+
+        It is the same place for all chunks, where the largest of them, or a block, fits.
+        """
         key = tensor.number, tensor.role, use
         if key not in self._offsets:
             descs = [

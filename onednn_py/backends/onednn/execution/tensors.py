@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from onednn_py.backends.onednn.binding.engine import Handle
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.chunks import Added, Chunk, ChunkTensor
-from onednn_py.backends.onednn.selection.matmul import Product
+from onednn_py.backends.onednn.selection.chunks import Addend, Chunk, ChunkTensor
 from onednn_py.problem.problem import Problem
 
 __all__ = ["Reorder", "Tensor"]
@@ -61,7 +60,7 @@ class Tensor(NamedTuple):
     def is_added(self) -> bool:
         """Whether the primitive adds the tensor to what the memory holds."""
         problem = self.chunk.problem
-        return isinstance(problem, Added) or (isinstance(problem, Product) and problem.adds)
+        return isinstance(problem, Addend) and problem.adds
 
     @property
     def shared_layout(self) -> Hashable:

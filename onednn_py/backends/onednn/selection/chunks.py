@@ -4,6 +4,7 @@ Along the minibatch, each chunk has some of the images. Along the first spatial 
 of the result, or of a weights gradient's sum, and the part of the other tensor that its windows
 meet. Along channels, it has a range of the result's channels (of src's or of dst's for a weights
 gradient), or some of the groups. Tiles of a weights gradient have ranges along all spatial axes.
+Other modules make chunks of their own: those of `planes` have parts of blocks.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 __all__ = [
     "SPLIT_AXES",
-    "Added",
+    "Addend",
     "Block",
     "Chunk",
     "ChunkTensor",
@@ -36,15 +37,28 @@ CHANNEL_BLOCK = 16
 _Ranges = dict[str, tuple[int, range]]
 
 
+_A = TypeVar("_A", bound="Addend")
+
+
 @dataclass(frozen=True)
-class Added(Problem):
-    """A forward pass whose primitive adds dst to what the memory holds."""
+class Addend(Problem):
+    """A problem whose primitive may add the result to what the memory holds.
+
+    Attributes
+    ----------
+    adds : bool
+        Whether it does. Convolutions add dst alone, as oneDNN's gradients take no post-ops.
+    """
+
+    adds: bool = False
 
     __hash__ = Problem.__hash__
 
     @classmethod
-    def like(cls, problem: Problem) -> Added:
-        return cls(**{field.name: getattr(problem, field.name) for field in fields(Problem)})
+    def of(cls: type[_A], problem: Problem, **changes: Any) -> _A:
+        """Return a problem of any kind as one of this kind, with changes besides."""
+        kept = {field.name: getattr(problem, field.name) for field in fields(Problem)}
+        return cls(**{**kept, **changes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ class ChunkTensor:
         Whether the chunk writes one term of a sum over some chunks. The first of these writes all
         that the others add to, unless the formulation is partial: all may be added to zeros.
     block : Block, optional
-        What holds the part's images, if it is to be reordered as a whole.
+        What holds the part's images, where these are reordered together with other chunks'.
     image : int
         Index of the part's first image in the block.
     """

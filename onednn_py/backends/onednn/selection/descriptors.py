@@ -17,7 +17,7 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Added
+from .chunks import Addend
 from .defects import forbidden
 from .im2col import PatchProduct
 from .matmul import Product
@@ -247,5 +247,5 @@ def _primitive_desc(
         tensors,
         geometry,
         fpmath_mode=problem.fpmath_mode,
-        adds=isinstance(problem, Added),
+        adds=isinstance(problem, Addend) and problem.adds,
     )

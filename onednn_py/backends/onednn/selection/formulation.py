@@ -83,7 +83,10 @@ class Formulation:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The unique problems of the chunks, each of which needs a primitive, and of blocks."""
+        """The unique problems of the chunks, each of which needs a primitive, and of blocks.
+
+        Those of blocks give memory descriptors alone.
+        """
         tensors = (tensor for chunk in self.chunks for tensor in chunk.tensors.values())
         blocks = (tensor.block.problem for tensor in tensors if tensor.block is not None)
         return tuple(dict.fromkeys(chain((chunk.problem for chunk in self.chunks), blocks)))

@@ -8,7 +8,7 @@ own for weights, and sum over few pixels at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -65,7 +65,6 @@ class PatchProduct(Product):
             return None
         (rows, src_row), (_, dst_row) = (axis or (0, 0) for axis in windows)
         (elements, src_column), (_, weights_column) = (axis or (0, 0) for axis in columns)
-        kept = {field.name: getattr(self, field.name) for field in fields(Product)}
         changes: dict[str, Any] = {
             "src": TensorLayout((1, elements, rows), (self.src.extent, src_column, src_row)),
             "weights": TensorLayout((1, count, elements, 1), (1, output_stride, weights_column, 1)),
@@ -75,7 +74,7 @@ class PatchProduct(Product):
             "pads_begin": (0,),
             "pads_end": (0,),
         }
-        return Product(**{**kept, **changes})
+        return Product.of(self, adds=self.adds, **changes)
 
     @property
     def factors(self) -> tuple[str, str]:
@@ -147,11 +146,10 @@ def as_patch_product(problem: Problem) -> tuple[PatchProduct, set[str]] | None:
     # Neighbours in src are copied as neighbours.
     is_last = inner.src.strides[1] == 1 and not _images_are_innermost(dst)
     order = [*windows, *inputs] if is_last else [*inputs, *windows]
-    kept = {field.name: getattr(inner, field.name) for field in fields(Problem)}
     changes: dict[str, Any] = {"src": _dense(patches, order), "dst": dst}
     if not is_forward:
         changes["bias"] = None
-    found = PatchProduct(**{**kept, **changes})
+    found = PatchProduct.of(inner, **changes)
     return (found, copied) if found.has_matrices else None
 
 

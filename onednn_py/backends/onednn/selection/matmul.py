@@ -7,10 +7,12 @@ Otherwise those of an image are, and data gradients and forward passes are produ
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
+
+from .chunks import Addend
 
 __all__ = ["Axis", "Product", "as_product", "is_matrix", "merged"]
 
@@ -19,16 +21,8 @@ Axis = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Product(Problem):
-    """A forward pass or a weights gradient whose tensors are matrices of pixels and channels.
-
-    Attributes
-    ----------
-    adds : bool
-        Whether the product is added to what the result holds.
-    """
-
-    adds: bool = False
+class Product(Addend):
+    """A forward pass or a weights gradient whose tensors are matrices of pixels and channels."""
 
     __hash__ = Problem.__hash__
 
@@ -153,5 +147,4 @@ def as_product(problem: Problem) -> Product | None:
             "dst": problem.src,
             "weights": problem.weights.swapped(1, 2),
         }
-    kept = {field.name: getattr(problem, field.name) for field in fields(Problem)}
-    return Product(**{**kept, **changes})
+    return Product.of(problem, **changes)

@@ -20,17 +20,17 @@ from typing import NamedTuple
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Added, Block, Chunk, ChunkTensor, without_axis, without_image_gap
+from .chunks import Addend, Block, Chunk, ChunkTensor, without_axis, without_image_gap
 
 __all__ = ["as_planes"]
 
 # The steps of so many chunks take some 12 MB of a plan.
 MOST_CHUNKS = 1024
 
-# What the planes of a block take of src and dst together: at most so much, and at most so large a
-# part of both. Their copies, which have multiples of 16 channels, and that of a term are to stay
-# within the workspace limit. Otherwise gemm remained, which took 12 to 36 times as long.
-# Blocks of an eighth of that take 1.05 of the time, in geometric mean over 277 drawn problems.
+# What the planes of a block take of src and dst together: at most so many bytes, and at most one
+# part in so many of both. Their copies, which have multiples of 16 channels, and the copy of a term
+# are to stay within the workspace limit. Otherwise gemm would remain, which took 12 to 36 times as
+# long. Blocks of 2 MB take 1.05 of the time, in geometric mean over 277 drawn problems.
 BLOCK_BYTES = 2**24
 BLOCK_SHARE = 6
 SMALL_BYTES = 2**23  # of src and dst; below, there is no limit, see `workspace`
@@ -73,6 +73,15 @@ class _Sum(NamedTuple):
     block: range
     reads: list[tuple[range, list[_Term]]]
 
+    @property
+    def terms(self) -> list[_Term]:
+        return [term for _, terms in self.reads for term in terms]
+
+    @property
+    def writes_all(self) -> bool:
+        """Whether the first term writes all planes of a block of the result."""
+        return bool(self.reads) and len(self.terms[0].dst) == len(self.block)
+
 
 def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     """Return a depthwise problem on volumes as terms of problems on planes.
@@ -94,8 +103,7 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
         return None
     terms = [_term(inner, position) for position in range(kernel[0])]
     sums = list(_sums(inner, [term for term in terms if term.dst]))
-    number = sum(len(found) for one in sums for _, found in one.reads)
-    if not 0 < number <= MOST_CHUNKS:
+    if not 0 < sum(len(one.terms) for one in sums) <= MOST_CHUNKS:
         return None
     builder = _Builder(inner)
     chunks = tuple(chunk for one in sums for chunk in builder.chunks(one))
@@ -104,7 +112,7 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
     if inner.direction is Direction.BACKWARD_WEIGHTS:
         # The part of the kernel that meets the padding alone is zero.
         return chunks, not all(term.dst for term in terms)
-    return chunks, not all(map(_writes_all, sums))
+    return chunks, not all(one.writes_all for one in sums)
 
 
 def _term(inner: Problem, position: int) -> _Term:
@@ -124,8 +132,8 @@ def _roles(inner: Problem) -> tuple[str, str]:
 def _sums(inner: Problem, terms: list[_Term]) -> Iterator[_Sum]:
     """Yield the terms of each image and block.
 
-    With strides, terms of a data gradient write every stride-th plane. There are blocks for each of
-    the first planes.
+    With strides, terms of a data gradient write every stride-th plane. Each of the first planes
+    begins blocks of its own.
     """
     role, other = _roles(inner)
     size = getattr(inner, role).shape[2]
@@ -147,7 +155,7 @@ def _reads(terms: list[_Term], inner: Problem, role: str) -> Iterator[tuple[rang
     """Yield ranges of planes that terms read, and the terms; the first term remains the first.
 
     Terms have a range each where one for all has no layout, as every second plane of an odd number,
-    or has planes between theirs that none reads.
+    or would have more planes than the terms read together.
     """
     by_first: dict[int, list[_Term]] = {}
     for term in terms:
@@ -162,11 +170,6 @@ def _reads(terms: list[_Term], inner: Problem, role: str) -> Iterator[tuple[rang
             yield whole, alike
         else:
             yield from ((term.planes(role), [term]) for term in alike)
-
-
-def _writes_all(one: _Sum) -> bool:
-    """Whether the first term writes all planes of a block of the result."""
-    return bool(one.reads) and len(one.reads[0][1][0].dst) == len(one.block)
 
 
 class _Builder:
@@ -188,11 +191,11 @@ class _Builder:
         inner = self._inner
         role, other = _roles(inner)
         of_block = self._block(role, one.image, one.block)
-        terms = [term for _, alike in one.reads for term in alike]
+        terms = one.terms
         for planes, alike in one.reads:
             of_planes = self._block(other, one.image, planes)
             for term in alike:
-                is_first, is_last = self._ends(one, term, terms)
+                is_first, is_last = self._is_first_and_last(one, term, terms)
                 problem = self._problem(
                     _planes(inner.src, term.src),
                     _planes(inner.dst, term.dst),
@@ -207,14 +210,17 @@ class _Builder:
                 }
                 yield Chunk(problem, tensors, is_first, is_last)
 
-    def _ends(self, one: _Sum, term: _Term, terms: list[_Term]) -> tuple[bool, bool]:
-        """Return whether a term is the first of a sum, which writes it, and the last."""
+    def _is_first_and_last(self, one: _Sum, term: _Term, terms: list[_Term]) -> tuple[bool, bool]:
+        """Return whether a term is the first of a sum, which writes it, and the last.
+
+        Terms are to be asked for in order, each once.
+        """
         if self._inner.direction is Direction.BACKWARD_WEIGHTS:
             # Each position is a sum, over all images, which the caller's gradient holds.
             is_first = term.position not in self._positions
             self._positions.add(term.position)
             return is_first, True
-        return term is terms[0] and _writes_all(one), term is terms[-1]
+        return term is terms[0] and one.writes_all, term is terms[-1]
 
     def _problem(self, src: TensorLayout, dst: TensorLayout, *, adds: bool = False) -> Problem:
         """Return the problem of some planes."""
@@ -231,7 +237,7 @@ class _Builder:
                 pads_begin=inner.pads_begin[1:],
                 pads_end=inner.pads_end[1:],
             )
-            self._problems[key] = Added.like(problem) if adds else problem
+            self._problems[key] = Addend.of(problem, adds=True) if adds else problem
         return self._problems[key]
 
     def _block(self, role: str, image: int, planes: range) -> Block:
@@ -250,6 +256,7 @@ class _Builder:
     def _part(
         role: str, image: int, term: _Term, planes: range, block: Block, is_sum: bool = False
     ) -> ChunkTensor:
+        """Return what a term reads or writes of a tensor, a part of a block."""
         first = term.planes(role).start
         return ChunkTensor(
             (image, 0, first, 0, 0),
@@ -261,12 +268,15 @@ class _Builder:
 
 
 def _planes_of_a_block(inner: Problem) -> int:
+    """Return how many planes of the result, or of diff_dst, make a block."""
     itemsize = DTYPES[inner.dtype].itemsize
     layouts = inner.src, inner.dst
     plane = sum(one.size // one.shape[2] for one in layouts) // inner.src.shape[0] * itemsize
     whole = sum(one.size for one in layouts) * itemsize
     most = BLOCK_BYTES if whole < SMALL_BYTES else min(BLOCK_BYTES, whole // BLOCK_SHARE)
-    # Of every second plane of an odd number, oneDNN has no layout, but of all of these but one.
+    # No more than src has for each step: of every second plane of an odd number, oneDNN has no
+    # layout. Where padding makes dst deeper than src, no term has all planes of a larger block,
+    # which would have to begin at zero.
     return max(1, min(most // plane, inner.src.shape[2] // inner.strides[0]))
 
 

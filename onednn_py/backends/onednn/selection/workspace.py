@@ -13,11 +13,10 @@ from onednn_py.problem.problem import Problem, TensorLayout
 from .bias_sums import chunk_layout, partial_sums, summing_chunks
 from .candidate import Candidate
 from .choice import Choice
-from .chunks import SPLIT_AXES, Added
+from .chunks import SPLIT_AXES, Addend
 from .descriptors import implementations, queries, user_desc
 from .formulation import SUM_DTYPE, Formulation
 from .formulations import formulate
-from .matmul import Product
 
 __all__ = [
     "agree_on_shared",
@@ -217,7 +216,7 @@ def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: st
     if not engine.equal(given, wanted):
         nbytes += engine.nbytes(wanted)
     is_sum = formulation.chunks[0].tensors[role].is_partial_sum
-    if is_sum and not any(isinstance(one, Product | Added) for one in candidate.descriptors):
+    if is_sum and not any(isinstance(one, Addend) for one in candidate.descriptors):
         nbytes += engine.nbytes(wanted)
     return nbytes
 

@@ -11,9 +11,10 @@ import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection import planes
+from onednn_py.backends.onednn.selection import planes, workspace
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.workspace import agree_on_shared, over_limit
+from onednn_py.problem.problem import TensorLayout
 from tests.support.candidate_runs import FORMATS, CandidateRun, StridedCandidateRun, of_images
 from tests.support.cases import OPERATIONS, Case, case
 from tests.support.memory_layouts import channels_outermost, crop, images_innermost
@@ -87,24 +88,64 @@ def test_chunks_of_some_planes(
     run.check(OneDNNPlan(current_engine(), found))
 
 
+def step_counts(geometry: Case, operation: str) -> Counter[str]:
+    """Return how many steps of each name planes have, with channels first."""
+    run = CandidateRun(geometry.integers("f32"), operation, "NCX")
+    plan = OneDNNPlan(current_engine(), candidate(run, "planes"))
+    return Counter(step.name for step in plan.program.steps)
+
+
+# Each position has a part of its own.
+WEIGHTS = {"reorder of weights": 3, "sum of weights": 0}
+
+
 @needs_onednn
 @pytest.mark.parametrize(
     ("operation", "steps"),
     [
         ("convolution", {"reorder of src": 1, "reorder of dst": 1, "sum of dst": 0}),
         ("convolution_backward_data", {"reorder of dst": 1, "reorder of src": 1, "sum of src": 2}),
-        ("convolution_backward_weights", {"reorder of src": 1, "reorder of dst": 1}),
+        ("convolution_backward_weights", {"reorder of src": 1, "reorder of dst": 1} | WEIGHTS),
         ("conv_transpose", {"reorder of src": 1, "reorder of dst": 1, "sum of dst": 2}),
-        ("conv_transpose_backward_data", {"reorder of dst": 1, "sum of src": 0}),
-        ("conv_transpose_backward_weights", {"reorder of src": 1, "reorder of dst": 1}),
+        (
+            "conv_transpose_backward_data",
+            {"reorder of dst": 1, "reorder of src": 1, "sum of src": 0},
+        ),
+        ("conv_transpose_backward_weights", {"reorder of src": 1, "reorder of dst": 1} | WEIGHTS),
     ],
 )
 def test_terms_share_the_reorders_of_a_block(operation: str, steps: dict[str, int]) -> None:
     """Of three positions; forward passes are added by the primitive."""
-    run = CandidateRun(GEOMETRIES["one image"].integers("f32"), operation, "NCX")
-    plan = OneDNNPlan(current_engine(), candidate(run, "planes"))
-    found = Counter(step.name for step in plan.program.steps)
+    found = step_counts(GEOMETRIES["one image"], operation)
     assert {name: found[name] for name in steps} == steps
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("geometry", "reorders"),
+    [
+        (case((8, 6, 6), 3, (2, 1, 1), pads=1, minibatch=1), 2),
+        (case((9, 6, 6), (5, 3, 3), (4, 1, 1), minibatch=1), 5),
+        (case((5, 6, 6), 3, dilations=(2, 1, 1), minibatch=1), 3),
+    ],
+)
+def test_planes_that_no_term_reads_are_not_copied(geometry: Case, reorders: int) -> None:
+    """Every stride-th plane is in a block, unless oneDNN has no layout of all: planes 0, 4 and 8.
+
+    With dilations, single planes that others lie between are blocks of their own.
+    """
+    assert step_counts(depthwise(geometry), "convolution")["reorder of src"] == reorders
+
+
+@needs_onednn
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_estimate_of_the_workspace(operation: str) -> None:
+    """Within a twentieth: it has no gaps between buffers, and a copy of a term of the weights."""
+    run = CandidateRun(GEOMETRIES["one image"].integers("f32"), operation, "NCX")
+    found = candidate(run, "planes")
+    estimate = workspace._workspace_bytes(current_engine(), found)
+    plan = OneDNNPlan(current_engine(), found)
+    assert plan.workspace_bytes == pytest.approx(estimate, rel=0.05)
 
 
 @needs_onednn
@@ -186,6 +227,15 @@ def test_bias_gradient_of_few_pixels_beside_zeros(family: str) -> None:
     plan = OneDNNPlan(current_engine(), found)
     assert "sum of bias" not in " ".join(step.name for step in plan.program.steps)
     run.check(plan)
+
+
+def test_planes_that_overlap_have_none() -> None:
+    """oneDNN has no layout of them."""
+    problem = CandidateRun(GEOMETRIES["3x3x3"].integers("f32"), "convolution", "NCX").problem
+    images, channels, *spatial = problem.dst.strides
+    assert planes.as_planes(problem) is not None
+    overlapping = TensorLayout(problem.dst.shape, (images, channels, 1, *spatial[1:]))
+    assert planes.as_planes(replace(problem, dst=overlapping)) is None
 
 
 def test_other_problems_have_none() -> None:

@@ -29,7 +29,7 @@ AVX2_VOLUMES = (
         "0.22, 1.74 of 72",
         formulation="planes",
     ),
-    # On two cores of a CPU with AVX-512, oneDNN kept to AVX2.
+    # Judged on two cores of a CPU with AVX-512, with oneDNN kept to AVX2.
     Rule(
         lambda s: (
             s.volume

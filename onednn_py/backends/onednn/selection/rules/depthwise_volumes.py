@@ -61,22 +61,22 @@ def _least_first(shape: Shape) -> float:
     return _by_channels(shape, 2e4, 2e5, 2e5)
 
 
-def _gains(shape: Shape, *, on_both: bool = False) -> bool:
-    """Whether planes are faster on one thread, or ``on_both``."""
+def _gains(shape: Shape, *, on_several: bool = False) -> bool:
+    """Whether planes are faster on one thread, or ``on_several`` threads."""
     if not _has_many_channels(shape):
         return False
     is_last, is_one = shape.channels_last, shape.positions == 1
     least = _least_last(shape) if is_last else _least_first(shape)
-    if on_both and is_last:
+    if on_several and is_last:
         least = max(least, 3e4 if is_one else 2e5 if shape.data else 1e6)
-    elif on_both:
+    elif on_several:
         least = max(least, 1e5 if is_one else 1e6 if shape.data else 2e6)
     return shape.flops >= least * shape.images
 
 
 DEPTHWISE_VOLUMES = (
     Rule(
-        lambda s: s.channels_last and _gains(s, on_both=True),
+        lambda s: s.channels_last and _gains(s, on_several=True),
         "nxc",
         DEPTHWISE,
         "0.25, 1.36 of 150",
@@ -91,7 +91,7 @@ DEPTHWISE_VOLUMES = (
         threads=1,
     ),
     Rule(
-        lambda s: not s.channels_last and _gains(s, on_both=True),
+        lambda s: not s.channels_last and _gains(s, on_several=True),
         "any",
         DEPTHWISE,
         "0.25, 1.98 of 150",
