@@ -15,6 +15,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.descriptors import queries
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import NOT_GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
@@ -211,14 +212,26 @@ class StridedCandidateRun(CandidateRun):
         self._compare(plan, results)
 
 
-def _has_blocks(plan: OneDNNPlan) -> bool:
-    chunks = (chunk for one in plan.candidates for chunk in one.formulation.chunks)
-    return any(tensor.block for chunk in chunks for tensor in chunk.tensors.values())
-
-
-def _lies_inside(part: tuple[int, int], whole: tuple[int, int]) -> bool:
-    """Whether a span is a part of another that begins before it: images of a block."""
-    return whole[0] < part[0] and sum(part) <= sum(whole)
+def _without_parts(plan: OneDNNPlan, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans that are not some images of a block that begins before them."""
+    engine = plan.engine
+    parts = set()
+    for one in plan.candidates:
+        for chunk in one.formulation.chunks:
+            for role, query in queries(chunk.problem).items():
+                block, image = chunk.tensors[role].block, chunk.tensors[role].image
+                if block is None or not image:
+                    continue
+                part, whole = (
+                    engine.nbytes(engine.desc_of(one.descriptors[problem], query))
+                    for problem in (chunk.problem, block.problem)
+                )
+                begin = image * (whole // getattr(block.problem, role).shape[0])
+                parts.add((begin, part, whole))
+    inside = {
+        (first + begin, part) for first, of in spans for begin, part, whole in parts if of == whole
+    }
+    return [span for span in spans if span not in inside]
 
 
 def assert_apart(plan: OneDNNPlan) -> None:
@@ -228,8 +241,7 @@ def assert_apart(plan: OneDNNPlan) -> None:
     for buffer in program.buffers:
         if buffer.operand is None and buffer.constant is None:
             spans.append((buffer.offset, engine.nbytes(buffer.desc)))
-    if _has_blocks(plan):
-        spans = [span for span in spans if not any(_lies_inside(span, other) for other in spans)]
+    spans = _without_parts(plan, spans)
     # Chunk after chunk uses the same offsets, and all steps the scratchpad behind them.
     ends: dict[int, int] = {}
     for begin, nbytes in sorted(spans):
