@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import add
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
@@ -23,6 +23,7 @@ __all__ = [
     "Block",
     "Chunk",
     "ChunkTensor",
+    "InChunks",
     "part_of",
     "split",
     "tiles",
@@ -134,6 +135,18 @@ class Chunk:
     tensors: dict[str, ChunkTensor]
     is_first: bool = True
     is_last: bool = True
+
+
+class InChunks(NamedTuple):
+    """A problem, the chunks that compute it, and whether its result is zero before they do.
+
+    It begins at zero where part of the result is the sum of no term, and where no term has all
+    elements of its sum.
+    """
+
+    problem: Problem
+    chunks: tuple[Chunk, ...]
+    begins_at_zero: bool = False
 
 
 def split(problem: Problem, axis: str, number: int) -> tuple[Chunk, ...] | None:

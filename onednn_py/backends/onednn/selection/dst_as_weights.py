@@ -19,7 +19,7 @@ import numpy.typing as npt
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, tiles, without_image_gap
+from .chunks import Chunk, ChunkTensor, InChunks, tiles, without_image_gap
 
 __all__ = [
     "as_forward",
@@ -46,14 +46,14 @@ MOST_COLUMNS = 64
 MOST_PIXELS = 2**12
 
 
-def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
+def as_tiles(asked: Problem) -> InChunks | None:
     """Return a depthwise weights gradient in a plane as forward convolutions, one for each tile.
 
     Returns
     -------
-    (Problem, tuple of Chunk) or None
+    InChunks or None
         All images in the roles of the convolutions, where the images are the input channels of the
-        weights; and the convolutions. None for another problem, or with too many tiles.
+        weights. None for another problem, or with too many tiles.
     """
     inner = asked.as_convolution()
     groups, outputs, inputs = inner.weights.shape[:3]
@@ -84,7 +84,7 @@ def as_tiles(asked: Problem) -> tuple[Problem, tuple[Chunk, ...]] | None:
                 is_last=index == number - 1,
             )
             chunks.append(chunk)
-    return as_forward(inner), tuple(chunks)
+    return InChunks(as_forward(inner), tuple(chunks))
 
 
 def is_line(problem: Problem) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, tiles, without_axis, without_image_gap
+from .chunks import Chunk, ChunkTensor, InChunks, tiles, without_axis, without_image_gap
 from .dst_as_weights import as_forward, most_windows, one_image
 from .unpadded_depth import DepthPart, parts_along_depth
 
@@ -22,15 +22,15 @@ __all__ = ["as_planes_of_dst"]
 MOST_CHUNKS = 1024
 
 
-def as_planes_of_dst(asked: Problem) -> tuple[Problem, tuple[Chunk, ...], bool] | None:
+def as_planes_of_dst(asked: Problem) -> InChunks | None:
     """Return a depthwise weights gradient of volumes as forward convolutions of planes.
 
     Returns
     -------
-    (Problem, tuple of Chunk, bool) or None
-        The whole in the roles of the convolutions; these, each of a plane of diff_dst, or of a tile
-        of it; and whether all are added to zeros, as where no plane meets src with all positions.
-        None for another problem, with too many chunks, or where oneDNN has no layout of the planes.
+    InChunks or None
+        The problem in the roles of the convolutions, with a chunk for each plane of diff_dst, or
+        tile of it. None for another problem, with too many chunks, or where oneDNN has no layout of
+        the planes.
     """
     inner = asked.as_convolution()
     groups, outputs, inputs, *kernel = inner.weights.shape
@@ -61,7 +61,7 @@ def as_planes_of_dst(asked: Problem) -> tuple[Problem, tuple[Chunk, ...], bool] 
     if shared:
         chunks[0] = replace(chunks[0], is_first=True)
         chunks[shared[-1]] = replace(chunks[shared[-1]], is_last=True)
-    return as_forward(inner), tuple(chunks), not shared
+    return InChunks(as_forward(inner), tuple(chunks), not shared)
 
 
 def _plane(inner: Problem) -> Problem:

@@ -202,7 +202,7 @@ def _dst_as_weights(asked: Problem, compute_dtype: str) -> Formulation | None:
     found = as_tiles(asked)
     if found is None:
         return None
-    problem, parts = found
+    problem, parts, _ = found
     copied = frozenset(problem.layouts) if compute_dtype != asked.dtype else frozenset()
     return Formulation(
         asked,
@@ -221,16 +221,15 @@ def _dst_planes(asked: Problem, compute_dtype: str) -> Formulation | None:
     found = as_planes_of_dst(asked) if (asked.dtype, compute_dtype) == ("f32", "f32") else None
     if found is None:
         return None
-    problem, chunks, is_partial = found
     return Formulation(
         asked,
-        problem,
-        chunks,
+        found.problem,
+        found.chunks,
         _roles_of_dst_as_weights(asked),
         tuple(slice(0, size) for size in spatial_sizes(asked)),
         bias_apart=asked.has_bias_gradient,
         dst_is_weights=True,
-        is_partial=is_partial,
+        is_partial=found.begins_at_zero,
     )
 
 
@@ -289,12 +288,16 @@ def _of_planes(asked: Problem, compute_dtype: str, formulation: str) -> Formulat
     plain = _on_convolutions(asked, compute_dtype, bias_apart=True)
     if plain is None:
         return None
-    problem = replace(plain.problem, bias=None)
-    found = _OF_PLANES[formulation](problem)
+    found = _OF_PLANES[formulation](replace(plain.problem, bias=None))
     if found is None:
         return None
-    chunks, is_partial = found
-    return replace(plain, problem=problem, chunks=chunks, takes_planes=True, is_partial=is_partial)
+    return replace(
+        plain,
+        problem=found.problem,
+        chunks=found.chunks,
+        takes_planes=True,
+        is_partial=found.begins_at_zero,
+    )
 
 
 def _on_convolutions(

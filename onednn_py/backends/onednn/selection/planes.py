@@ -20,7 +20,7 @@ from typing import NamedTuple
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Addend, Block, Chunk, ChunkTensor, without_axis, without_image_gap
+from .chunks import Addend, Block, Chunk, ChunkTensor, InChunks, without_axis, without_image_gap
 
 __all__ = ["as_planes"]
 
@@ -83,7 +83,7 @@ class _Sum(NamedTuple):
         return bool(self.reads) and len(self.terms[0].dst) == len(self.block)
 
 
-def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
+def as_planes(inner: Problem) -> InChunks | None:
     """Return a depthwise problem on volumes as terms of problems on planes.
 
     Parameters
@@ -93,10 +93,9 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
 
     Returns
     -------
-    (tuple of Chunk, bool) or None
-        Chunks, each of some planes of one image, and whether the result has to be zero before they
-        are computed: where part of it is the sum of no term, or where no term has all planes. None
-        for another problem, with no term or too many, or where oneDNN has no layout of the planes.
+    InChunks or None
+        Chunks of some planes of one image each. None for another problem, with no term or too many,
+        or where oneDNN has no layout of the planes.
     """
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
@@ -111,8 +110,8 @@ def as_planes(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
         return None
     if inner.direction is Direction.BACKWARD_WEIGHTS:
         # The part of the kernel that meets the padding alone is zero.
-        return chunks, not all(term.dst for term in terms)
-    return chunks, not all(one.writes_all for one in sums)
+        return InChunks(inner, chunks, not all(term.dst for term in terms))
+    return InChunks(inner, chunks, not all(one.writes_all for one in sums))
 
 
 def _term(inner: Problem, position: int) -> _Term:

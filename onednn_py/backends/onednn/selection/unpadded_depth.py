@@ -16,7 +16,7 @@ from typing import NamedTuple
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
-from .chunks import Chunk, ChunkTensor, Part, part_of
+from .chunks import Chunk, ChunkTensor, InChunks, Part, part_of
 
 __all__ = ["DepthPart", "as_unpadded", "parts_along_depth"]
 
@@ -34,7 +34,7 @@ class DepthPart(NamedTuple):
     positions: range
 
 
-def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
+def as_unpadded(inner: Problem) -> InChunks | None:
     """Return a weights gradient of padded volumes as a sum over parts without padding.
 
     Parameters
@@ -44,10 +44,10 @@ def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
 
     Returns
     -------
-    (tuple of Chunk, bool) or None
-        Chunks, of which the first has all positions along the depth; where no window meets src with
-        all, every chunk is added to zeros, which is the second value. None for another problem,
-        where all windows meet src with the same positions, or with too many parts.
+    InChunks or None
+        The first chunk has all positions along the depth, unless no window meets src with all. None
+        for another problem, where all windows meet src with the same positions, or with too many
+        parts.
     """
     if inner.direction is not Direction.BACKWARD_WEIGHTS or len(inner.kernel) != 3:
         return None
@@ -72,7 +72,7 @@ def as_unpadded(inner: Problem) -> tuple[tuple[Chunk, ...], bool] | None:
         problem = same.setdefault(problem, problem)
         is_first = index == 0 and not begins_at_zero
         chunks.append(Chunk(problem, tensors, is_first, index == len(blocks) - 1))
-    return tuple(chunks), begins_at_zero
+    return InChunks(inner, tuple(chunks), begins_at_zero)
 
 
 def parts_along_depth(inner: Problem) -> list[DepthPart]:

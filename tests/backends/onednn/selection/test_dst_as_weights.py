@@ -158,7 +158,7 @@ def test_a_tile_stays_in_the_caches() -> None:
     )
     found = as_tiles(run.problem)
     assert found is not None
-    whole, chunks = found
+    whole, chunks, _ = found
     for chunk in chunks:
         layouts: list[TensorLayout] = [chunk.problem.src, chunk.problem.weights]
         assert sum(4 * layout.size for layout in layouts) <= 1.3 * dst_as_weights.TILE_BYTES

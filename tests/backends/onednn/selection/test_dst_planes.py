@@ -108,7 +108,7 @@ def test_chunks_have_every_product_once(name: str) -> None:
     found = dst_planes.as_planes_of_dst(problem)
     assert found is not None
     products = []
-    for chunk in found[1]:
+    for chunk in found.chunks:
         image, _, plane, *_ = chunk.tensors["src"].begin
         (_, _, of_image, window, *_) = chunk.tensors["weights"].begin
         assert image == of_image

@@ -150,7 +150,7 @@ def test_parts_have_every_product(
     if unpadded is None:
         assert len({frozenset(one) for one in by_window if one}) == 1
         return
-    chunks, begins_at_zero = unpadded
+    _, chunks, begins_at_zero = unpadded
     assert begins_at_zero == (set(range(kernel)) not in by_window)
     assert [chunk.is_first for chunk in chunks] == [not begins_at_zero] + [False] * len(chunks[1:])
     found = []
