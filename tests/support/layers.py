@@ -182,6 +182,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.half_width_f32": (
         "backends/onednn/selection/test_half_width.py"
     ),
+    "backends.onednn.selection.rules.half_width_groups": (
+        "backends/onednn/selection/test_half_width.py"
+    ),
     "backends.onednn.selection.rules.grouped": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.grouped_rest": (
         "backends/onednn/selection/test_grouped_rest.py"

@@ -50,6 +50,7 @@ from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .half_width_bf16 import HALF_WIDTH_BF16
 from .half_width_f32 import HALF_WIDTH_F32
+from .half_width_groups import HALF_WIDTH_GROUPS
 from .im2col import IM2COL
 from .kind import facts_of, kind_of, may_hold
 from .last_without_amx import LAST_WITHOUT_AMX
@@ -195,8 +196,10 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     own: tuple[Rule, ...]
     if facts.has_full_width:
         own = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
+    elif facts.bf16:
+        own = HALF_WIDTH_BF16
     else:
-        own = HALF_WIDTH_BF16 if facts.bf16 else HALF_WIDTH_F32
+        own = HALF_WIDTH_F32 if facts.dense else (*HALF_WIDTH_GROUPS, *HALF_WIDTH_F32)
     return (
         DILATED_VOLUMES,
         own,
