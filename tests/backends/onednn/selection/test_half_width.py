@@ -10,7 +10,7 @@ from onednn_py.backends.onednn.selection.rules.half_width_groups import HALF_WID
 from tests.support.requirements import needs_onednn
 from tests.support.rules import applying, assert_exact, assert_own
 
-HALF_WIDTH = (*HALF_WIDTH_BF16, *HALF_WIDTH_GROUPS, *HALF_WIDTH_F32)
+HALF_WIDTH = (*HALF_WIDTH_GROUPS, *HALF_WIDTH_BF16, *HALF_WIDTH_F32)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
@@ -29,6 +29,8 @@ OWN = {
     "deconv:mb8ic32ih56oc32oh56kh3ph1 BWD_W f32 NXC": ("given", "jit:avx512_core"),
     "deconv:mb4ic8ih28oc16oh28kh3ph1 BWD_D f32 NXC": ("given", "brgconv:avx2"),
     "g4mb8ic32ih28oc32kh3ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb6ic16id10oc4od30kd3sd3pd0 BWD_WB f32 NXC": ("given", "jit:avx512_core"),
+    "deconv:mb6ic4ih24oc96oh47kh3sh2ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
     "deconv:g4mb2ic4ih12oc32oh14kh3ph0 FWD_D f32 NCX": ("nxc", "jit:avx512_core"),
     "g4mb4ic32ih15oc4oh15kh3ph1 BWD_D f32 NCX": ("nxc", "jit:avx512_core"),
     "g8mb4ic16ih15oc64oh15kh3ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
@@ -38,6 +40,12 @@ OWN = {
     "deconv:g96mb4ic96ih15oc96oh15kh3ph1 BWD_WB f32 NXC": ("given", "jit_dw:avx512_core"),
     "deconv:g32mb1ic32ih33oc32oh33kh1ph0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
     "g32mb1ic32ih33oc32oh33kh1ph0 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:g4mb2ic8ih12oc32oh24kh4sh2ph1 FWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "g4mb4ic32ih15oc4oh15kh3ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "deconv:g32mb4ic32ih15oc32oh29kh3sh2ph1 BWD_D bf16 NXC": (
+        "given",
+        "jit_dw:avx512_core_bf16",
+    ),
     "mb4ic16ih14oc48oh7kh3sh2ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
     "deconv:mb4ic64ih14oc4oh14kh3ph1 FWD_D bf16 NCX": ("any", "x64:gemm:jit"),
     "deconv:mb8ic20ih28oc20oh28kh3ph1 FWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),

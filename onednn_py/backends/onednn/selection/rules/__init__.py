@@ -196,10 +196,9 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     own: tuple[Rule, ...]
     if facts.has_full_width:
         own = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
-    elif facts.bf16:
-        own = HALF_WIDTH_BF16
     else:
-        own = HALF_WIDTH_F32 if facts.dense else (*HALF_WIDTH_GROUPS, *HALF_WIDTH_F32)
+        own = HALF_WIDTH_BF16 if facts.bf16 else HALF_WIDTH_F32
+        own = own if facts.dense else (*HALF_WIDTH_GROUPS, *own)
     return (
         DILATED_VOLUMES,
         own,

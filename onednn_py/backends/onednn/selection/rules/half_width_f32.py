@@ -12,6 +12,41 @@ __all__ = ["HALF_WIDTH_F32"]
 
 
 HALF_WIDTH_F32 = (
+    # The deconvolution sums the bias gradient of volumes with plain loops.
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_last
+            and s.weights
+            and s.transposed
+            and s.volume
+            and s.has_bias_gradient
+            and s.flops < 40 * s.dst_size
+            and not s.is_1x1
+            and not s.small
+        ),
+        "given",
+        JIT,
+        "0.57, 1.60 of 30; transposed 12 -> 64, 11 x 11 x 11, 3x3x3/3, minibatch 8: 0.14",
+        formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_last
+            and s.weights
+            and s.transposed
+            and s.outputs <= 10
+            and s.positions > 1
+            and (s.strided or s.dst_size < 5e6)
+            and not s.line
+            and not s.small
+        ),
+        "given",
+        JIT_AVX2,
+        "0.71, 1.57 of 33; of larger dst without strides, 8 -> 100, 142 x 142, 3x3: 2.5",
+        formulation="as_convolution",
+    ),
     Rule(
         lambda s: (
             not s.bf16

@@ -1,7 +1,7 @@
-"""Rules for groups on CPUs without AMX whose AVX-512 units have half the registers' width: float32.
+"""Rules for groups on CPUs without AMX whose AVX-512 units have half the registers' width.
 
 oneDNN names gemm first where groups have few channels. gemm gathers the patches of a group and
-multiplies them, one group after the other, and takes three times as long as kernels that read
+multiplies them, one group after the other, and takes two to four times as long as kernels that read
 channels last. Depthwise kernels of 1x1 are the reverse: a product with one number.
 
 Ratios are of the rule's choice to that without it, by `benchmarks/survey.py pairs`, on problems
@@ -10,7 +10,7 @@ that were drawn after the rules: geometric mean, worst, of so many problems.
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, GEMM, JIT, JIT_AVX2, NOT_GEMM, Rule, Shape
+from .rule import DEPTHWISE, GEMM, JIT, JIT_AVX2, JIT_BF16, NOT_GEMM, Rule, Shape
 
 __all__ = ["HALF_WIDTH_GROUPS"]
 
@@ -19,10 +19,24 @@ def _has_larger_windows(shape: Shape) -> bool:
     return shape.positions > shape.steps and shape.positions >= (5 if shape.line else 4)
 
 
+def _upsamples_from_few(shape: Shape) -> bool:
+    """Whether groups of one or two channels of src give at least twice as many of dst."""
+    return (
+        shape.transposed
+        and shape.data
+        and shape.in_groups
+        and not shape.channels_last
+        and shape.outputs <= 2 * shape.groups
+        and shape.inputs >= 2 * shape.outputs
+        and _has_larger_windows(shape)
+    )
+
+
 def _multiplies_pixels(shape: Shape) -> bool:
     """Whether a depthwise kernel multiplies each channel of an image by one number."""
     return (
-        shape.depthwise
+        not shape.bf16
+        and shape.depthwise
         and not shape.channels_last
         and not shape.volume
         and shape.is_1x1
@@ -33,18 +47,18 @@ def _multiplies_pixels(shape: Shape) -> bool:
 
 HALF_WIDTH_GROUPS = (
     Rule(
-        lambda s: (
-            s.transposed
-            and s.data
-            and s.in_groups
-            and not s.channels_last
-            and s.outputs <= 2 * s.groups
-            and s.inputs >= 2 * s.outputs
-            and _has_larger_windows(s)
-        ),
+        lambda s: not s.bf16 and _upsamples_from_few(s),
         "nxc",
         NOT_GEMM,
         "0.32, 0.91 of 40",
+        formulation="as_convolution",
+    ),
+    # `brgconv_strided`, which comes before it, takes up to 8 times as long.
+    Rule(
+        lambda s: s.bf16 and _upsamples_from_few(s),
+        "nxc",
+        JIT_BF16,
+        "0.30, 1.02 of 30",
         formulation="as_convolution",
     ),
     Rule(
@@ -60,11 +74,13 @@ HALF_WIDTH_GROUPS = (
         ),
         "nxc",
         JIT,
-        "0.42, 1.74 of 39; 32 groups of 32 -> 1, 180, 5/2, minibatch 16: 1.74",
+        "f32 0.42, 1.74 of 39; 32 groups of 32 -> 1, 180, 5/2, minibatch 16: 1.74; bf16 0.23, 0.80"
+        " of 30",
     ),
     Rule(
         lambda s: (
-            not s.transposed
+            not s.bf16
+            and not s.transposed
             and s.data
             and s.in_groups
             and s.channels_last
@@ -80,7 +96,8 @@ HALF_WIDTH_GROUPS = (
     ),
     Rule(
         lambda s: (
-            s.transposed
+            not s.bf16
+            and s.transposed
             and s.weights
             and s.in_groups
             and s.channels_last
@@ -97,7 +114,8 @@ HALF_WIDTH_GROUPS = (
     ),
     Rule(
         lambda s: (
-            not s.transposed
+            not s.bf16
+            and not s.transposed
             and s.weights
             and s.in_groups
             and s.channels_last
@@ -123,13 +141,15 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         DEPTHWISE,
-        "backward data 0.82, 1.78 of 40; of more pixels, 192, 5687, 5/2: 3.2",
+        "backward data f32 0.82, 1.78 of 40, bf16 0.84, 1.03 of 30; of more pixels, 192, 5687, 5/2:"
+        " 3.2",
         formulation="as_convolution",
     ),
     # The deconvolution sums the bias gradient with plain loops.
     Rule(
         lambda s: (
-            s.transposed
+            not s.bf16
+            and s.transposed
             and s.weights
             and s.depthwise
             and s.has_bias_gradient
