@@ -31,6 +31,8 @@ RULES = (
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
+    "deconv:g4mb2ic4ih12oc32oh14kh3ph0 FWD_D f32 NCX": ("nxc", "jit:avx2"),
+    "deconv:g64mb4ic64ih23oc64oh23kh3ph1 BWD_WB f32 NXC": ("given", "jit_dw:avx2"),
     "mb16ic48ih1oc192oh1kh1ph0 BWD_D f32 NXC": ("given", "gemm:jit:f32"),
     "g256mb4ic256ih6oc256oh3kh2sh2ph0 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
     "g32mb2ic32id14oc32od14kd1pd0 BWD_D f32 NXC": ("nxc", "jit_dw:avx2"),

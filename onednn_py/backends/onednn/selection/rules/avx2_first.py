@@ -7,7 +7,17 @@ EPYC of family 25 without AVX-512.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_AVX2, DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_AVX2, Rule, Shape
+from .rule import (
+    BRGEMM_AVX2,
+    DEPTHWISE,
+    GEMM,
+    GEMM_DECONVOLUTION,
+    JIT_AVX2,
+    NOT_GEMM,
+    Rule,
+    Shape,
+    upsamples_from_few,
+)
 
 __all__ = ["AVX2_FIRST"]
 
@@ -18,6 +28,13 @@ def _is_data_in_groups(shape: Shape) -> bool:
 
 
 AVX2_FIRST = (
+    Rule(
+        upsamples_from_few,
+        "nxc",
+        NOT_GEMM,
+        "kept to AVX2 on a CPU with AVX-512, 0.34, 1.10 of 30",
+        formulation="as_convolution",
+    ),
     Rule(
         lambda s: (
             s.data

@@ -7,11 +7,26 @@ EPYC of family 25 without AVX-512.
 
 from __future__ import annotations
 
-from .rule import GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule
+from .rule import DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule
 
 __all__ = ["AVX2_LAST"]
 
 AVX2_LAST = (
+    # The deconvolution sums the bias gradient with plain loops.
+    Rule(
+        lambda s: (
+            s.transposed
+            and s.weights
+            and s.depthwise
+            and s.has_bias_gradient
+            and not s.volume
+            and s.flops >= 1e6
+        ),
+        "given",
+        DEPTHWISE,
+        "kept to AVX2 on a CPU with AVX-512, 0.77, 1.09 of 30",
+        formulation="as_convolution",
+    ),
     Rule(
         lambda s: (
             s.dense

@@ -10,26 +10,19 @@ that were drawn after the rules: geometric mean, worst, of so many problems.
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, GEMM, JIT, JIT_AVX2, JIT_BF16, NOT_GEMM, Rule, Shape
+from .rule import (
+    DEPTHWISE,
+    GEMM,
+    JIT,
+    JIT_AVX2,
+    JIT_BF16,
+    NOT_GEMM,
+    Rule,
+    Shape,
+    upsamples_from_few,
+)
 
 __all__ = ["HALF_WIDTH_GROUPS"]
-
-
-def _has_larger_windows(shape: Shape) -> bool:
-    return shape.positions > shape.steps and shape.positions >= (5 if shape.line else 4)
-
-
-def _upsamples_from_few(shape: Shape) -> bool:
-    """Whether groups of one or two channels of src give at least twice as many of dst."""
-    return (
-        shape.transposed
-        and shape.data
-        and shape.in_groups
-        and not shape.channels_last
-        and shape.outputs <= 2 * shape.groups
-        and shape.inputs >= 2 * shape.outputs
-        and _has_larger_windows(shape)
-    )
 
 
 def _multiplies_pixels(shape: Shape) -> bool:
@@ -47,7 +40,7 @@ def _multiplies_pixels(shape: Shape) -> bool:
 
 HALF_WIDTH_GROUPS = (
     Rule(
-        lambda s: not s.bf16 and _upsamples_from_few(s),
+        lambda s: not s.bf16 and upsamples_from_few(s),
         "nxc",
         NOT_GEMM,
         "0.32, 0.91 of 40",
@@ -55,7 +48,7 @@ HALF_WIDTH_GROUPS = (
     ),
     # `brgconv_strided`, which comes before it, takes up to 8 times as long.
     Rule(
-        lambda s: s.bf16 and _upsamples_from_few(s),
+        lambda s: s.bf16 and upsamples_from_few(s),
         "nxc",
         JIT_BF16,
         "0.30, 1.02 of 30",

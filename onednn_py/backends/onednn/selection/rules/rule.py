@@ -42,6 +42,7 @@ __all__ = [
     "always",
     "exactly",
     "never",
+    "upsamples_from_few",
 ]
 
 # Families of implementations by their names, of any instruction set.
@@ -236,6 +237,23 @@ class Shape:
         self.is_split = minibatch_chunks(problem, compute_dtype) > 1
         self.bf16 = compute_dtype == "bf16"
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
+
+
+def upsamples_from_few(shape: Shape) -> bool:
+    """Whether windows give groups of one or two channels of src at least twice as many of dst.
+
+    For transposed forward passes with channels first. The windows overlap.
+    """
+    return (
+        shape.transposed
+        and shape.data
+        and shape.in_groups
+        and not shape.channels_last
+        and shape.outputs <= 2 * shape.groups
+        and shape.inputs >= 2 * shape.outputs
+        and shape.positions > shape.steps
+        and shape.positions >= (5 if shape.line else 4)
+    )
 
 
 def _is_channels_last(problem: Problem) -> bool:
