@@ -67,6 +67,9 @@ OTHERS = [
     "g128mb2ic128ih56oc128kh3ph1 FWD_D bf16 NCX",
     "g4mb4ic32ih15oc16oh15kh3ph1 BWD_D f32 NCX",
     "g32mb1ic32ih33oc32oh33kh1ph0 FWD_D f32 NCX",
+    "deconv:g4mb2ic16ih12oc32oh14kh3ph0 FWD_D f32 NCX",
+    "deconv:g4mb2ic8ih12oc32oh24kh2sh2ph0 FWD_D f32 NCX",
+    "deconv:g4mb2ic4iw50oc32ow53kw4pw0 FWD_D f32 NCX",
     "mb2ic32ih14oc32kh3ph1 BWD_D bf16 NXC",
     "mb4ic64ih14oc96kh1 FWD_D bf16 NXC",
 ]

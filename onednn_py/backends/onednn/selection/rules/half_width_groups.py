@@ -1,8 +1,8 @@
 """Rules for groups on CPUs without AMX whose AVX-512 units have half the registers' width.
 
 oneDNN names gemm first where groups have few channels. gemm gathers the patches of a group and
-multiplies them, one group after the other, and takes two to four times as long as kernels that read
-channels last. Depthwise kernels of 1x1 are the reverse: a product with one number.
+multiplies them, one group after the other, and takes three to four times as long as kernels that
+read channels last. Depthwise kernels of 1x1 are the reverse: a product with one number.
 
 Ratios are of the rule's choice to that without it, by `benchmarks/survey.py pairs`, on problems
 that were drawn after the rules: geometric mean, worst, of so many problems.
@@ -26,7 +26,7 @@ __all__ = ["HALF_WIDTH_GROUPS"]
 
 
 def _multiplies_pixels(shape: Shape) -> bool:
-    """Whether a depthwise kernel multiplies each channel of an image by one number."""
+    """Whether a depthwise kernel multiplies each channel of larger images by one number."""
     return (
         not shape.bf16
         and shape.depthwise
@@ -43,7 +43,7 @@ HALF_WIDTH_GROUPS = (
         lambda s: not s.bf16 and upsamples_from_few(s),
         "nxc",
         NOT_GEMM,
-        "0.32, 0.91 of 40",
+        "0.26, 1.59 of 87",
         formulation="as_convolution",
     ),
     # `brgconv_strided`, which comes before it, takes up to 8 times as long.
@@ -51,7 +51,7 @@ HALF_WIDTH_GROUPS = (
         lambda s: s.bf16 and upsamples_from_few(s),
         "nxc",
         JIT_BF16,
-        "0.30, 1.02 of 30",
+        "0.25, 1.09 of 50",
         formulation="as_convolution",
     ),
     Rule(
@@ -67,8 +67,8 @@ HALF_WIDTH_GROUPS = (
         ),
         "nxc",
         JIT,
-        "f32 0.42, 1.74 of 39; 32 groups of 32 -> 1, 180, 5/2, minibatch 16: 1.74; bf16 0.23, 0.80"
-        " of 30",
+        "0.27, 0.85 of 42; of those that it was fitted on, 32 groups of 32 -> 1, 180, 5/2,"
+        " minibatch 16: 1.74",
     ),
     Rule(
         lambda s: (
@@ -85,7 +85,7 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         JIT_AVX2,
-        "0.76, 1.45 of 40; of twice as many outputs as inputs 1.07 of 16",
+        "0.75, 1.89 of 38; of twice as many outputs as inputs 1.07 of 16",
     ),
     Rule(
         lambda s: (
@@ -102,7 +102,7 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         JIT_AVX2,
-        "0.82, 1.33 of 19; with a bias gradient 0.94, 1.56 of 21",
+        "0.87, 1.98 of 60; with a bias gradient 0.94, 1.56 of 21",
         formulation="as_convolution",
     ),
     Rule(
@@ -117,7 +117,7 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         JIT,
-        "0.71, 0.97 of 40, before the kernels of AVX2 for so few inputs",
+        "0.68, 1.16 of 83, before the kernels of AVX2 for so few inputs",
     ),
     # `brdgmm_dw`, which oneDNN names first, takes 1.2 times as long.
     Rule(
@@ -134,8 +134,7 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         DEPTHWISE,
-        "backward data f32 0.82, 1.78 of 40, bf16 0.84, 1.03 of 30; of more pixels, 192, 5687, 5/2:"
-        " 3.2",
+        "backward data 0.81, 2.71 of 270; of more pixels, 192, 5687, 5/2: 3.2",
         formulation="as_convolution",
     ),
     # The deconvolution sums the bias gradient with plain loops.
@@ -152,20 +151,20 @@ HALF_WIDTH_GROUPS = (
         ),
         "given",
         DEPTHWISE,
-        "0.68, 1.07 of 40; of fewer flops, 32, 9 x 9, 3x3, minibatch 8: 1.8",
+        "0.69, 0.98 of 12; of fewer flops, 32, 9 x 9, 3x3, minibatch 8: 1.8",
         formulation="as_convolution",
     ),
     Rule(
         lambda s: s.transposed and not s.has_bias_gradient and _multiplies_pixels(s),
         "any",
         GEMM,
-        "0.68, 1.49 of 27; with a bias gradient 1.26 of 11",
+        "0.71, 1.41 of 56; with a bias gradient 1.26 of 11",
         formulation="as_convolution",
     ),
     Rule(
         lambda s: not s.transposed and s.data and _multiplies_pixels(s),
         "any",
         GEMM,
-        "0.61, 1.99 of 40; 512, 325, 1, minibatch 2: 1.99",
+        "0.47, 1.33 of 26; of those that it was fitted on, 512, 325, 1, minibatch 2: 1.99",
     ),
 )
