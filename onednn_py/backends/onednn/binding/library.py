@@ -111,7 +111,8 @@ class Library:
     @property
     def cpu_isa(self) -> str:
         """Name of the instruction set that oneDNN dispatches to on this CPU, see `isa_name`."""
-        return isa_name(self.lib.dnnl_get_effective_cpu_isa())
+        with forks_wait:  # the first call asks the CPU, while others wait for it
+            return isa_name(self.lib.dnnl_get_effective_cpu_isa())
 
     @property
     def version_text(self) -> str:
