@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 __all__ = ["forks_wait", "in_forked_child"]
 
@@ -15,6 +18,11 @@ LONGEST_WAIT = 5.0
 
 # Seconds between two looks.
 PAUSE = 1e-4
+
+# Modules that hold a lock of their own during a fork. They are imported before this one registers:
+# what was registered last runs first, so that a fork waits for the sections before it takes these
+# locks. In the other order a section that logs, or starts a worker, would wait for the fork.
+LOCKED_IN_FORKS: tuple[ModuleType, ...] = (logging, concurrent.futures.thread)
 
 
 def in_forked_child(reset: Callable[[], None]) -> Callable[[], None]:

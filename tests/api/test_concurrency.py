@@ -158,6 +158,14 @@ def test_a_child_forked_while_other_threads_compute(backend: str) -> None:
 
 @needs_fork
 @pytest.mark.slow
+def test_many_programs_that_fork_during_their_first_calls() -> None:
+    """The first calls open the library, build primitives and execute them, each under locks."""
+    for _ in range(100):
+        assert good_children(12, "onednn" if HAS_ONEDNN else "numpy", 120) == "12\n"
+
+
+@needs_fork
+@pytest.mark.slow
 def test_many_children_forked_while_other_threads_compute(backend: str) -> None:
     """Of 5,000 forks a fifth are on NumPy, which takes fewer locks."""
     forks = 4000 if backend == "onednn" else 1000

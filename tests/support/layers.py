@@ -137,7 +137,6 @@ TESTED_BY = {
     "backends.onednn.execution.lowering": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.notes": "api/test_plan.py",
     "backends.onednn.execution.plan": "backends/onednn/execution/test_packing.py",
-    "backends.onednn.execution.program": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.shared_reorders": "dispatch/test_first_calls.py",
     "backends.onednn.execution.steps": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.tensors": "backends/onednn/execution/test_chunked_execution.py",

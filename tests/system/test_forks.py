@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -82,6 +84,50 @@ def test_a_fork_waits_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) 
     assert exit_code() == 0
     done.set()
     thread.join()
+
+
+# Prints whether the fork, which begins while a thread is in a section, ends before the limit.
+LOCKED_SECTION = """
+import onednn_py, os, threading, time
+from onednn_py.system import forks
+
+inside = threading.Event()
+
+def work():
+    with forks.forks_wait:
+        inside.set()
+        time.sleep(0.2)
+        {work}
+
+thread = threading.Thread(target=work)
+thread.start()
+inside.wait()
+begin = time.monotonic()
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+print(0.1 < time.monotonic() - begin < forks.LONGEST_WAIT)
+thread.join()
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    "work",
+    [
+        "import logging; logging.getLogger('a').isEnabledFor(10)",
+        "from concurrent.futures import ThreadPoolExecutor as Pool; Pool(1).submit(int).result()",
+    ],
+    ids=["logging", "workers"],
+)
+def test_a_section_may_take_locks_that_forks_take(work: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c",
+         LOCKED_SECTION.replace("{work}", work)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "True\n", done.stdout + done.stderr
 
 
 def test_an_error_ends_a_section() -> None:

@@ -72,9 +72,11 @@ class Engine:
         self._dims_type = c_type("dnnl_dims_t")
         self._recent_descs: dict[tuple[tuple[int, ...], str, tuple[int, ...]], Handle] = {}
         self._kinds = {"engine": self._kind("engine", None)}
-        self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
-        self._kinds = {kind: self._kind(kind, self.handle) for kind in OBJECTS}
-        self._attributes = {("strict", False): self._attributes_of("strict", False)}
+        # oneDNN initializes what the first objects of these kinds use, under locks of its own.
+        with forks_wait:
+            self.handle = self._create("engine", "dnnl_engine_create", self._lib.dnnl_cpu, 0)
+            self._kinds = {kind: self._kind(kind, self.handle) for kind in OBJECTS}
+            self._attributes = {("strict", False): self._attributes_of("strict", False)}
 
     def on_threads(self, number: int) -> AbstractContextManager[None]:
         """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from onednn_py.config import wanted_threads
-from onednn_py.system.forks import in_forked_child
+from onednn_py.system.forks import forks_wait, in_forked_child
 from onednn_py.system.parallel import available_cpus
 
 from .engine import Engine
@@ -39,7 +39,7 @@ def current_engine() -> Engine:
     global _engine
     if _engine is None:
         opened = library()
-        with _lock:
+        with forks_wait, _lock:  # in this order, as in `library`
             if _engine is None:
                 _engine = Engine(opened)
     return _engine

@@ -32,4 +32,4 @@ def _in_chunks(candidate: Candidate) -> str:
     formulation, number = candidate.formulation, len(candidate.formulation.chunks)
     if number == 1 or not (formulation.dst_is_weights or formulation.takes_planes):
         return ""
-    return f", in {number} {'tiles' if formulation.dst_is_weights else 'chunks'}"
+    return f", in {number} chunks"

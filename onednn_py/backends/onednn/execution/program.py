@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
+from onednn_py.system.forks import forks_wait
 from onednn_py.system.memory_pool import Block, aligned, pool
 from onednn_py.system.signal_stack import signal_stack
 
@@ -187,6 +188,7 @@ class Program:
             self._enter = partial(engine.openmp.set_now, own)
             self._leave = partial(engine.openmp.set_now, callers)
         self._frames: deque[_Frame] = deque(maxlen=IDLE_FRAMES)
+        self._has_run = False
 
     def run(
         self, pointers: Sequence[Any], block: Block | None = None, hooks: ChunkHooks | None = None
@@ -202,6 +204,18 @@ class Program:
         hooks : ChunkHooks, optional
             What the caller does for each chunk.
         """
+        if self._has_run:
+            self._run_at(pointers, block, hooks)
+            return
+        # The first execution generates code that the primitive shares with others, and asks the
+        # CPU and the environment, under locks of oneDNN's own.
+        with forks_wait:
+            self._run_at(pointers, block, hooks)
+        self._has_run = True
+
+    def _run_at(
+        self, pointers: Sequence[Any], block: Block | None, hooks: ChunkHooks | None
+    ) -> None:
         try:
             frame = self._frames.pop()
         except IndexError:

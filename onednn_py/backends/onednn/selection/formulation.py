@@ -142,14 +142,17 @@ class Formulation:
 
     def complete(self, tensors: Mapping[str, Array]) -> None:
         """Sum the bias gradient, if it is given, and fill what primitives leave out or add to."""
-        asked = self.asked
-        tensors = {role: view_of(array, asked.layouts[role]) for role, array in tensors.items()}
+        layouts = self.asked.layouts
+        tensors = {role: view_of(array, layouts[role]) for role, array in tensors.items()}
         if self.bias_apart and "bias" in tensors:
             sum_into_bias(tensors["bias"], tensors["dst"])
-        if not self.is_partial:
-            return
-        result = tensors[asked.result_role]
-        bias = tensors.get("bias") if asked.result_role == "dst" else None
+        if self.is_partial:
+            is_forward = self.asked.result_role == "dst"
+            added = tensors.get("bias") if is_forward else None
+            self._fill_rest(tensors[self.asked.result_role], added)
+
+    def _fill_rest(self, result: Array, bias: Array | None) -> None:
+        """Fill the elements of the result that primitives leave out, or add to."""
         fill: Any = 0
         if bias is not None and (self.is_cast or not self.adds_bias):
             fill = _beside(bias, result)

@@ -208,7 +208,7 @@ def test_bias_gradient_of_few_pixels_beside_zeros(family: str) -> None:
 @needs_onednn
 def test_a_plan_tells_of_its_chunks() -> None:
     found = candidate(run_of(GEOMETRIES["one image"]), "dst_as_weights")
-    assert "formulation: dst_as_weights, in 9 tiles" in repr(OneDNNPlan(current_engine(), found))
+    assert "formulation: dst_as_weights, in 9 chunks" in repr(OneDNNPlan(current_engine(), found))
 
 
 @needs_onednn

@@ -1,0 +1,64 @@
+"""Programs and forks: the first execution of a primitive takes locks of oneDNN's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onednn_py
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.errors import OneDNNError
+from onednn_py.system.forks import forks_wait
+from tests.support.requirements import needs_onednn
+
+SRC = np.ones((1, 5, 5, 3), np.float32)
+WEIGHTS = np.ones((3, 3, 3, 4), np.float32)
+
+
+@pytest.fixture
+def executions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each execution of a new plan, whether forks wait for it."""
+    engine, waits = current_engine(), []
+    execute: Callable[..., int] = engine.execute
+
+    def recorded(*arguments: Any) -> int:
+        waits.append(threading.get_ident() in forks_wait._inside)
+        return execute(*arguments)
+
+    monkeypatch.setattr(engine, "execute", recorded)
+    onednn_py.cache_clear()
+    return waits
+
+
+@needs_onednn
+def test_forks_wait_for_the_first_execution(executions: list[bool]) -> None:
+    plan = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, backend="onednn")
+    expected = plan(SRC, WEIGHTS)
+    first = len(executions)
+    assert first
+    assert all(executions)
+    np.testing.assert_array_equal(plan(SRC.copy(), WEIGHTS.copy()), expected)
+    assert executions[first:] == [False] * first
+    assert not forks_wait._inside
+
+
+@needs_onednn
+def test_an_execution_that_fails_is_not_the_first(
+    executions: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = current_engine()
+    works = engine.execute
+    monkeypatch.setattr(engine, "execute", lambda *arguments: 1)  # out of memory
+    plan = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, backend="onednn")
+    with pytest.raises(OneDNNError):
+        plan(SRC, WEIGHTS)
+    assert not forks_wait._inside
+    # Frames keep the function that they were made with, and an error drops them.
+    monkeypatch.setattr(engine, "execute", works)
+    plan(SRC, WEIGHTS)
+    assert executions
+    assert all(executions)
