@@ -216,6 +216,7 @@ class Program:
     def _run_at(
         self, pointers: Sequence[Any], block: Block | None, hooks: ChunkHooks | None
     ) -> None:
+        """Execute with an idle frame, or a new one."""
         try:
             frame = self._frames.pop()
         except IndexError:

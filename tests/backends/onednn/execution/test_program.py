@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ WEIGHTS = np.ones((3, 3, 3, 4), np.float32)
 
 
 @pytest.fixture
-def executions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def executions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Of each execution of a new plan, whether forks wait for it."""
-    engine, waits = current_engine(), []
+    engine = current_engine()
+    waits: list[bool] = []
     execute: Callable[..., int] = engine.execute
 
     def recorded(*arguments: Any) -> int:
@@ -31,7 +32,8 @@ def executions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(engine, "execute", recorded)
     onednn_py.cache_clear()
-    return waits
+    yield waits
+    onednn_py.cache_clear()  # its plans keep the function that records
 
 
 @needs_onednn
