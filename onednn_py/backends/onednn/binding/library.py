@@ -81,6 +81,7 @@ class Library:
         self.version = (version.major, version.minor, version.patch)
         self.hash = text_of(version.hash)
         self._runtime = int(version.cpu_runtime)
+        self._cpu_isa = ""
 
     @property
     def runtime(self) -> str:
@@ -110,9 +111,14 @@ class Library:
 
     @property
     def cpu_isa(self) -> str:
-        """Name of the instruction set that oneDNN dispatches to on this CPU, see `isa_name`."""
-        with forks_wait:  # the first call asks the CPU, while others wait for it
-            return isa_name(self.lib.dnnl_get_effective_cpu_isa())
+        """Name of the instruction set that oneDNN dispatches to on this CPU, see `isa_name`.
+
+        It is the same for the rest of the process from the first time that it is asked.
+        """
+        if not self._cpu_isa:
+            with forks_wait:  # the first call asks the CPU, while others wait for it
+                self._cpu_isa = isa_name(self.lib.dnnl_get_effective_cpu_isa())
+        return self._cpu_isa
 
     @property
     def version_text(self) -> str:
