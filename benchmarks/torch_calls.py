@@ -41,6 +41,9 @@ FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
 ROUNDS, BLOCK = 5, 2e-3
 # Calls that take longer are timed in fewer rounds.
 LONG = 0.05
+# The first calls of a block are not counted: where PyTorch's kernels have just been put back, or
+# ours in their place, they take 50 to 160 microseconds more.
+UNCOUNTED = 2
 
 # Ratios below this are called slower: the medians of equal kernels differ by as much.
 SLOWER = 0.95
@@ -182,7 +185,6 @@ def _seconds(call: Call) -> dict[str, float]:
     repeats = {}
     for side, context in sides.items():
         with context():
-            _block(call, 1)
             once = _block(call, 1)
         repeats[side] = max(1, min(200, round(BLOCK / once)))
     rounds = 2 if once > LONG else ROUNDS
@@ -194,6 +196,9 @@ def _seconds(call: Call) -> dict[str, float]:
 
 
 def _block(call: Call, repeats: int) -> float:
+    """Return the seconds of a call, the mean of several."""
+    for _ in range(UNCOUNTED):
+        call()
     begin = time.perf_counter()
     for _ in range(repeats):
         call()

@@ -70,3 +70,18 @@ def test_a_report_counts_what_is_slower(torch_calls: Any) -> None:
     _, _, line, *slowest = torch_calls.report_lines(rows)
     assert line == "| f32 NCX forward | 3 | 1 | 1.00 | 0.55 | 0.50 | 1 |"
     assert slowest[0].startswith("0.50  1000 us by PyTorch, 2000 us enabled  seed 7 forward f32")
+
+
+def test_the_first_calls_of_a_block_are_not_counted(
+    torch_calls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call takes as long as a clock is moved on by it, the first ones ten times as long."""
+    clock = [0.0]
+    takes = iter([10.0] * torch_calls.UNCOUNTED + [1.0] * 3)
+
+    def call() -> None:
+        clock[0] += next(takes)
+
+    monkeypatch.setattr(torch_calls.time, "perf_counter", lambda: clock[0])
+    assert torch_calls._block(call, 3) == 1.0
+    assert next(takes, None) is None
