@@ -178,6 +178,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.half_width_bf16": (
         "backends/onednn/selection/test_half_width.py"
     ),
+    "backends.onednn.selection.rules.half_width_blocks": (
+        "backends/onednn/selection/test_half_width.py"
+    ),
     "backends.onednn.selection.rules.half_width_f32": (
         "backends/onednn/selection/test_half_width.py"
     ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from onednn_py.backends.onednn.selection.rules.half_width_bf16 import HALF_WIDTH_BF16
+from onednn_py.backends.onednn.selection.rules.half_width_blocks import HALF_WIDTH_BLOCKS
 from onednn_py.backends.onednn.selection.rules.half_width_f32 import HALF_WIDTH_F32
 from onednn_py.backends.onednn.selection.rules.half_width_groups import HALF_WIDTH_GROUPS
 from tests.support.requirements import needs_onednn
 from tests.support.rules import applying, assert_exact, assert_own
 
-HALF_WIDTH = (*HALF_WIDTH_GROUPS, *HALF_WIDTH_BF16, *HALF_WIDTH_F32)
+HALF_WIDTH = (*HALF_WIDTH_GROUPS, *HALF_WIDTH_BLOCKS, *HALF_WIDTH_BF16, *HALF_WIDTH_F32)
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
@@ -59,6 +60,18 @@ OWN = {
     "mb4ic64ih7oc96kh1 FWD_D bf16 NXC": ("given", "brg:avx512_core_bf16"),
     "mb8ic16ih28oc4kh3ph1 BWD_D bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
     "g8mb8ic64ih28oc64kh3ph1 BWD_W bf16 NCX": ("nxc", "jit_bf16:avx512_core_bf16"),
+    "g24mb4ic24ih28oc24oh28kh3ph1 FWD_D f32 NCX": ("any", "jit_dw:avx2"),
+    "g40mb4ic40ih28oc40oh28kh5ph2 BWD_D f32 NCX": ("any", "jit_dw:avx2"),
+    "g24mb4ic24ih28oc24oh28kh3ph1 BWD_W f32 NCX": ("any", "jit_dw:avx2"),
+    "g72mb8ic72ih28oc72oh28kh5ph2 BWD_W f32 NCX": ("any", "jit_dw:avx2"),
+    "mb4ic3ih56oc24oh28kh3sh2ph1 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "mb4ic8ih28oc24oh28kh3ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
+    "mb4ic16ih28oc8oh28kh3ph1 BWD_W f32 NCX": ("any", "jit:avx2"),
+    "mb8ic32ih7oc64oh7kh1ph0 FWD_D f32 NCX": ("given", "brg:avx512_core"),
+    "mb2ic1ih40oc4oh40kh5ph2 FWD_D bf16 NCX": ("any", "jit_bf16:avx512_core_bf16"),
+    "mb2ic1ih112oc4oh112kh7ph3 FWD_D bf16 NXC": ("nxc", "jit:avx512_core"),
+    "mb8ic64ih14oc8oh14kh1ph0 BWD_D bf16 NXC": ("given", "jit_bf16_1x1:avx512_core_bf16"),
+    "mb1ic32ih8oc320oh8kh3ph1 BWD_W bf16 NCX": ("any", "x64:gemm:jit"),
 }
 OTHERS = [
     "mb2ic32ih14oc32kh3ph1 BWD_D f32 NCX",

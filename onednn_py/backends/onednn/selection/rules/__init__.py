@@ -49,6 +49,7 @@ from .full_width_f32 import FULL_WIDTH_F32
 from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .half_width_bf16 import HALF_WIDTH_BF16
+from .half_width_blocks import HALF_WIDTH_BLOCKS
 from .half_width_f32 import HALF_WIDTH_F32
 from .half_width_groups import HALF_WIDTH_GROUPS
 from .im2col import IM2COL
@@ -197,7 +198,7 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if facts.has_full_width:
         own = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
     else:
-        own = HALF_WIDTH_BF16 if facts.bf16 else HALF_WIDTH_F32
+        own = HALF_WIDTH_BF16 if facts.bf16 else (*HALF_WIDTH_BLOCKS, *HALF_WIDTH_F32)
         own = own if facts.dense else (*HALF_WIDTH_GROUPS, *own)
     return (
         DILATED_VOLUMES,

@@ -6,7 +6,7 @@ that were drawn after the rules: geometric mean, worst, of so many problems.
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, GEMM, JIT_BF16, MATMUL, Rule
+from .rule import DEPTHWISE, GEMM, JIT, JIT_BF16, JIT_BF16_1X1, MATMUL, Rule
 
 __all__ = ["HALF_WIDTH_BF16"]
 
@@ -221,5 +221,67 @@ HALF_WIDTH_BF16 = (
         "nxc",
         JIT_BF16,
         "0.52, 1.42 of 54",
+    ),
+    # An image of one channel is in oneDNN's own layout as it is.
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_first
+            and s.forward
+            and not s.transposed
+            and s.larger_kernel
+            and s.inputs == 1
+            and s.outputs < 10
+        ),
+        "any",
+        JIT_BF16,
+        "0.81, 1.55 of 60",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_last
+            and s.forward
+            and not s.transposed
+            and s.inputs == 1
+            and s.outputs < 10
+            and s.positions >= 49
+            and not s.strided
+            and not s.volume
+            and s.all_pixels >= 20_000
+        ),
+        "nxc",
+        JIT,
+        "0.81, 1.06 of 34",
+        compute_dtype="f32",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_last
+            and s.data
+            and not s.transposed
+            and s.is_product
+            and s.outputs < 20
+            and s.all_pixels >= 800
+        ),
+        "given",
+        JIT_BF16_1X1,
+        "0.93, 1.28 of 70",
+    ),
+    Rule(
+        lambda s: (
+            s.bf16
+            and s.dense_first
+            and s.weights
+            and not s.transposed
+            and s.positions > 1
+            and s.inputs < 300
+            and s.outputs >= 300
+            and s.flops < 1e8
+        ),
+        "any",
+        GEMM,
+        "0.81, 3.28 of 70",
     ),
 )

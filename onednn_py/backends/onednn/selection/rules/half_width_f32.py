@@ -6,7 +6,7 @@ that were drawn after the rules: geometric mean, worst, of so many problems.
 
 from __future__ import annotations
 
-from .rule import BRGEMM_1X1, BRGEMM_AVX2, GEMM, JIT, JIT_1X1_AVX2, JIT_AVX2, Rule
+from .rule import BRGEMM_1X1, BRGEMM_AVX2, GEMM, JIT, JIT_1X1_AVX2, JIT_AVX2, MATMUL, Rule
 
 __all__ = ["HALF_WIDTH_F32"]
 
@@ -287,5 +287,19 @@ HALF_WIDTH_F32 = (
         JIT_AVX2,
         "0.79, 1.39 of 30",
         formulation="as_convolution",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.forward
+            and not s.transposed
+            and s.is_product
+            and s.pixels < 100
+        ),
+        "given",
+        MATMUL,
+        "0.80, 1.31 of 70",
+        formulation="matmul",
     ),
 )

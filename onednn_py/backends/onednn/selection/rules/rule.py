@@ -25,6 +25,7 @@ __all__ = [
     "BRGEMM_WEIGHTS",
     "DECONVOLUTION",
     "DEPTHWISE",
+    "DEPTHWISE_AVX2",
     "GEMM",
     "GEMM_DECONVOLUTION",
     "JIT",
@@ -54,6 +55,7 @@ NOT_STRIDED = re.compile(r"^(?!.*brgconv_strided)")
 JIT_1X1 = re.compile(r"(^|\+)jit(_\w+)?_1x1")
 JIT = re.compile(r"(^|\+)jit(_bf16)?:")
 DEPTHWISE = re.compile(r"jit_dw")
+DEPTHWISE_AVX2 = re.compile(r"^jit_dw:avx2$")
 DECONVOLUTION = re.compile(r"jit_deconvolution")
 BRDGMM = re.compile(r"brdgmm_dw")
 BRGEMM = re.compile(r"brgconv:|brgemm")

@@ -1,0 +1,129 @@
+"""Rules for channels that fill half a block, in float32, where AVX-512 units have half width.
+
+oneDNN's own layouts have blocks of 16 channels for kernels of AVX-512, and of 8 for those of AVX2.
+Where the last block is not full, zeros fill it, and the reorder between channels first and blocks
+is another one (``jit:uni`` in place of ``jit:blk``, v3.2): of 24 channels, 56 x 56, minibatch 4, it
+takes 0.27 ms, of 32 channels 0.12. Blocks of 8 are full, and units of half the registers' width
+compute as much by kernels of AVX2.
+
+Ratios are of the rule's choice to that without it, by `benchmarks/survey.py pairs`, on problems
+that were drawn after the rules: geometric mean, worst, of so many problems.
+"""
+
+from __future__ import annotations
+
+from .rule import DEPTHWISE_AVX2, JIT_AVX2, Rule, Shape
+
+__all__ = ["HALF_WIDTH_BLOCKS"]
+
+
+def _fills_half(channels: int) -> bool:
+    """Whether the last block of 16 channels is half full."""
+    return channels % 16 == 8
+
+
+def _is_depthwise(shape: Shape) -> bool:
+    """Whether a problem, not on volumes, is depthwise and not too small for two threads."""
+    return (
+        not shape.bf16
+        and not shape.channels_last
+        and not shape.transposed
+        and shape.depthwise
+        and not shape.volume
+        and _fills_half(shape.channels)
+        and shape.pixels >= 64
+        and not shape.small
+    )
+
+
+def _has_blocks_in_lines(shape: Shape) -> bool:
+    """Whether a line of few channels is faster by copies with channels last."""
+    return shape.line and shape.channels <= 24
+
+
+HALF_WIDTH_BLOCKS = (
+    Rule(
+        lambda s: s.forward and _is_depthwise(s),
+        "any",
+        DEPTHWISE_AVX2,
+        "0.56, 1.09 of 70",
+    ),
+    Rule(
+        lambda s: s.data and _is_depthwise(s) and (s.strided or not s.is_1x1),
+        "any",
+        DEPTHWISE_AVX2,
+        "0.57, 1.18 of 51; 1x1 without strides, which gemm computes: 2.59 and 6.03",
+    ),
+    Rule(
+        lambda s: (
+            s.weights
+            and _is_depthwise(s)
+            and s.positions <= 9
+            and not s.dilated
+            and not _has_blocks_in_lines(s)
+        ),
+        "any",
+        DEPTHWISE_AVX2,
+        "0.57, 1.04 of 26",
+    ),
+    Rule(
+        lambda s: (
+            s.weights
+            and _is_depthwise(s)
+            and (s.positions > 9 or s.dilated)
+            and not _has_blocks_in_lines(s)
+            and not s.short_steps
+        ),
+        "any",
+        DEPTHWISE_AVX2,
+        "0.67, 1.17 of 37",
+        formulation="dst_as_weights",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.forward
+            and not s.transposed
+            and s.strided
+            and not s.is_1x1
+            and s.inputs <= 4
+            and _fills_half(s.outputs)
+            and not s.small
+        ),
+        "any",
+        JIT_AVX2,
+        "0.76, 1.30 of 59",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.data
+            and not s.transposed
+            and not s.is_1x1
+            and s.channels == 8
+            and s.inputs % 8 == 0
+            and s.outputs % 8 == 0
+            and not s.small
+        ),
+        "any",
+        JIT_AVX2,
+        "0.83, 1.74 of 70",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.weights
+            and not s.transposed
+            and not s.is_1x1
+            and s.outputs == 8
+            and s.inputs >= 16
+            and s.inputs % 8 == 0
+        ),
+        "any",
+        JIT_AVX2,
+        "0.71, 1.17 of 70",
+    ),
+)
