@@ -36,8 +36,8 @@ def _is_depthwise(shape: Shape) -> bool:
     )
 
 
-def _has_blocks_in_lines(shape: Shape) -> bool:
-    """Whether a line of few channels is faster by copies with channels last."""
+def _is_thin_line(shape: Shape) -> bool:
+    """Whether a problem is one-dimensional, of few channels: copies with channels last serve it."""
     return shape.line and shape.channels <= 24
 
 
@@ -60,7 +60,7 @@ HALF_WIDTH_BLOCKS = (
             and _is_depthwise(s)
             and s.positions <= 9
             and not s.dilated
-            and not _has_blocks_in_lines(s)
+            and not _is_thin_line(s)
         ),
         "any",
         DEPTHWISE_AVX2,
@@ -71,7 +71,7 @@ HALF_WIDTH_BLOCKS = (
             s.weights
             and _is_depthwise(s)
             and (s.positions > 9 or s.dilated)
-            and not _has_blocks_in_lines(s)
+            and not _is_thin_line(s)
             and not s.short_steps
         ),
         "any",
