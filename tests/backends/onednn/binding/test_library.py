@@ -241,6 +241,15 @@ def test_instruction_sets_without_a_name_are_those_within(value: int, name: str)
     assert library.isa_name(value) == name
 
 
+@needs_onednn
+def test_the_instruction_set_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan needs its name, which does not change while a process runs."""
+    found = library.library()
+    name = found.cpu_isa
+    monkeypatch.setattr(found, "lib", None)
+    assert found.cpu_isa == name
+
+
 def test_info_is_complete_and_json() -> None:
     info = onednn_py.info()
     assert json.loads(json.dumps(info)) == info
