@@ -17,11 +17,12 @@ __all__ = ["APT", "BASH", "SCRIPT", "Machine"]
 SCRIPT = ROOT / "build_onednn.sh"
 BASH = shutil.which("bash")
 
-# Compiles three objects, each once. FAIL names a step that fails, PAUSE a step that hangs.
+# Compiles three objects, each once. FAIL names a step that fails, PAUSE a step that hangs. A
+# builtin tells that it hangs: bash goes on after a SIGINT if a command of its own outlives it.
 CMAKE = """#!/bin/bash
 echo "cmake $*" >>"$CALLS"
 step() {
-    if [ "$PAUSE" = "$1" ]; then touch "$CALLS.paused"; exec sleep 60; fi
+    if [ "$PAUSE" = "$1" ]; then : >"$CALLS.paused"; exec sleep 60; fi
     if [ "$FAIL" = "$1" ]; then echo "$1 fails" >&2; exit 1; fi
 }
 case $1 in
