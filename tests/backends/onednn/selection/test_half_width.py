@@ -85,6 +85,15 @@ OTHERS = [
     "deconv:g4mb2ic4iw50oc32ow53kw4pw0 FWD_D f32 NCX",
     "mb2ic32ih14oc32kh3ph1 BWD_D bf16 NXC",
     "mb4ic64ih14oc96kh1 FWD_D bf16 NXC",
+    "g32mb4ic32ih28oc32oh28kh3ph1 FWD_D f32 NCX",
+    "g24mb4ic24iw1000oc24ow1000kw3pw1 BWD_W f32 NCX",
+    "mb4ic3ih56oc32oh28kh3sh2ph1 FWD_D f32 NCX",
+    "mb4ic8ih28oc20oh28kh3ph1 BWD_D f32 NCX",
+    "mb4ic20ih28oc8oh28kh3ph1 BWD_W f32 NCX",
+    "mb4ic32ih28oc64oh28kh1ph0 FWD_D f32 NCX",
+    "mb2ic1ih112oc4oh112kh5ph2 FWD_D bf16 NXC",
+    "mb8ic64ih14oc24oh14kh1ph0 BWD_D bf16 NXC",
+    "mb1ic32ih8oc256oh8kh3ph1 BWD_W bf16 NCX",
 ]
 
 
@@ -101,6 +110,15 @@ def test_each_rule_has_a_problem() -> None:
 @pytest.mark.parametrize("text", OTHERS)
 def test_problems_that_none_of_them_is_for(text: str) -> None:
     assert not applying(HALF_WIDTH, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["g40mb4ic40ih28oc40oh28kh3ph1 FWD_D f32 NXC", "g40mb4ic40ih28oc40oh28kh1ph0 BWD_D f32 NCX"],
+)
+def test_half_blocks_that_no_reorder_reads(text: str) -> None:
+    """Kernels read channels last in place, and gemm reads 1x1 kernels' operands as they are."""
+    assert not applying(HALF_WIDTH_BLOCKS, text)
 
 
 @needs_onednn

@@ -41,6 +41,11 @@ def _is_thin_line(shape: Shape) -> bool:
     return shape.line and shape.channels <= 24
 
 
+def _is_dense(shape: Shape) -> bool:
+    """Whether a problem in one group, with channels first, has a kernel larger than 1x1."""
+    return not shape.bf16 and shape.dense_first and not shape.transposed and not shape.is_1x1
+
+
 HALF_WIDTH_BLOCKS = (
     Rule(
         lambda s: s.forward and _is_depthwise(s),
@@ -81,12 +86,9 @@ HALF_WIDTH_BLOCKS = (
     ),
     Rule(
         lambda s: (
-            not s.bf16
-            and s.dense_first
-            and s.forward
-            and not s.transposed
+            s.forward
+            and _is_dense(s)
             and s.strided
-            and not s.is_1x1
             and s.inputs <= 4
             and _fills_half(s.outputs)
             and not s.small
@@ -97,11 +99,8 @@ HALF_WIDTH_BLOCKS = (
     ),
     Rule(
         lambda s: (
-            not s.bf16
-            and s.dense_first
-            and s.data
-            and not s.transposed
-            and not s.is_1x1
+            s.data
+            and _is_dense(s)
             and s.channels == 8
             and s.inputs % 8 == 0
             and s.outputs % 8 == 0
@@ -113,14 +112,7 @@ HALF_WIDTH_BLOCKS = (
     ),
     Rule(
         lambda s: (
-            not s.bf16
-            and s.dense_first
-            and s.weights
-            and not s.transposed
-            and not s.is_1x1
-            and s.outputs == 8
-            and s.inputs >= 16
-            and s.inputs % 8 == 0
+            s.weights and _is_dense(s) and s.outputs == 8 and s.inputs >= 16 and s.inputs % 8 == 0
         ),
         "any",
         JIT_AVX2,
