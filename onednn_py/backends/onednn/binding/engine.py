@@ -82,6 +82,10 @@ class Engine:
         """Give oneDNN another number of threads inside a ``with`` block; 0 leaves it."""
         return nullcontext() if self.openmp is None else self.openmp.on(number)
 
+    def number_of_threads(self) -> int:
+        """Return how many threads oneDNN computes on now; 0 where only its runtime knows."""
+        return 0 if self.openmp is None else self.openmp.number()
+
     def check(self, function: str, status: int, detail: str = "") -> None:
         """Raise OneDNNError unless ``status`` is success."""
         if status:
@@ -310,8 +314,8 @@ class Engine:
         """Copy of a memory descriptor that outlives the primitive descriptor behind ``desc``."""
         return self._create("memory_desc", "dnnl_memory_desc_clone", desc)
 
-    def first_images_desc(self, desc: Handle, shape: Sequence[int]) -> Handle:
-        """Memory descriptor of a tensor's first images, as many as a shape has."""
+    def first_part_desc(self, desc: Handle, shape: Sequence[int]) -> Handle:
+        """Memory descriptor of the part of a tensor that has a shape, from its first element on."""
         begin = self._dims([0] * len(shape))
         return self._create(
             "memory_desc", "dnnl_memory_desc_create_submemory", desc, self._dims(shape), begin

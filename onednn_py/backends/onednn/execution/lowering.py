@@ -6,8 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from onednn_py.backends.onednn.binding.channel_tails import parts_around_tail
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
-from onednn_py.backends.onednn.binding.reorders import parts_of_run
+from onednn_py.backends.onednn.binding.reorders import ReorderPart, parts_of_run
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.chunks import Block
 from onednn_py.backends.onednn.selection.descriptors import (
@@ -304,21 +305,43 @@ class Lowering:
         """Add a reorder; reorders of the same inner buffer share a primitive."""
         engine, steps, is_input = self._engine, self._steps, input_operand is not None
         source, target = steps.buffer_at(reorder.source), steps.buffer_at(reorder.target)
-        parts = () if is_input else parts_of_run(engine, source.desc, target.desc)
+        name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
+        key = reorder.target if is_input else reorder.source, is_input, reorder.adds
+        parts = self._parts(reorder, is_input=is_input)
         for part in parts:
-            read = replace(source, desc=part.source, offset=source.offset + part.source_offset)
-            written = replace(target, desc=part.target, offset=target.offset + part.target_offset)
+            read = _moved(source, part.source, part.source_offset)
+            if part.constant is not None:
+                read = Buffer(part.source, constant=part.constant)
+            written = _moved(target, part.target, part.target_offset)
+            make = partial(_reorder_made, engine, part.source, part.target, adds=reorder.adds)
             ends = steps.buffer(read), steps.buffer(written)
-            self._reorder(reorder._replace(source=ends[0], target=ends[1]))
+            steps.add((*key, part.name), name, make, steps.arguments(("SRC", "DST"), ends))
         if parts:
             return
-        inner = reorder.target if is_input else reorder.source
-        arguments = steps.arguments(("SRC", "DST"), (reorder.source, reorder.target))
         make = partial(_reorder_made, engine, source.desc, target.desc, adds=reorder.adds)
         if reorder.layout is not None:
             make = partial(shared_reorder, engine, reorder.layout, source.desc, target.desc, make)
-        name = f"{'sum' if reorder.adds else 'reorder'} of {reorder.name}"
-        steps.add((inner, is_input, reorder.adds), name, make, arguments, input_operand)
+        arguments = steps.arguments(("SRC", "DST"), (reorder.source, reorder.target))
+        steps.add(key, name, make, arguments, input_operand)
+
+    def _parts(self, reorder: Reorder, *, is_input: bool) -> tuple[ReorderPart, ...]:
+        """Return the parts of a reorder that is not run as a whole."""
+        engine = self._engine
+        source, target = (
+            self._steps.buffer_at(end).desc for end in (reorder.source, reorder.target)
+        )
+        # Weights are small, and those of many plans share a reorder.
+        parts: tuple[ReorderPart, ...] = ()
+        if reorder.layout is None and not reorder.adds:
+            parts = parts_around_tail(engine, source, target, engine.number_of_threads())
+        if not parts and not is_input:
+            parts = parts_of_run(engine, source, target)
+        return parts
+
+
+def _moved(buffer: Buffer, desc: Handle, offset: int) -> Buffer:
+    """Return a part of a buffer."""
+    return replace(buffer, desc=desc, offset=buffer.offset + offset)
 
 
 def _reorder_made(engine: Engine, source: Handle, target: Handle, *, adds: bool) -> Made:

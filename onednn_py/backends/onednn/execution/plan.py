@@ -375,7 +375,7 @@ def decide(
         As `select` does.
     """
     first = () if choice is None else (Preference(choice),)
-    threads = 0 if engine.openmp is None else engine.openmp.number()
+    threads = engine.number_of_threads()
     ruled = preferences(
         problem, threads, engine.library.cpu_isa, halves_avx512=halves_avx512(), rules=rules
     )

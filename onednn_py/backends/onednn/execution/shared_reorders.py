@@ -51,7 +51,7 @@ def shared_reorder(
         Memory descriptors, which the layout alone does not tell: a matmul's are of matrices.
     make : callable
     """
-    threads = 0 if engine.openmp is None else engine.openmp.number()
+    threads = engine.number_of_threads()
     key = (engine, threads, layout)
     alive = tuple(one for one in _known.get(key, ()) if one.primitive() is not None)
     for one in alive:

@@ -127,7 +127,7 @@ def agree_on_shared(
         for part, whole in in_blocks.values():
             layout: TensorLayout = getattr(part, role)
             of_part, of_whole = (engine.desc_of(descriptors[one], query) for one in (part, whole))
-            if not engine.equal(engine.first_images_desc(of_whole, layout.shape), of_part):
+            if not engine.equal(engine.first_part_desc(of_whole, layout.shape), of_part):
                 return False
     return True
 
