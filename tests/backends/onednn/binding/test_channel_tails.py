@@ -149,7 +149,11 @@ def test_a_part_of_a_block_is_a_tail_alone() -> None:
 
 
 def test_bfloat16_has_the_full_blocks_of_all_images_at_once() -> None:
-    assert names((4, 24, 56, 56), dtype="bf16") == ["full blocks", "tail", "zeros"]
+    engine, shape = current_engine(), (4, 24, 56, 56)
+    ends = channels_first(shape, "bf16"), in_blocks(shape, "bf16", 16)
+    # CPUs with AVX2 alone have no such kernel of bfloat16.
+    is_general = engine.implementation(engine.reorder_desc(*ends)) == "jit:uni"
+    assert names(shape, dtype="bf16") == ["full blocks", "tail", "zeros"] * is_general
 
 
 def test_a_tail_that_is_a_run_has_parts_of_its_own() -> None:
@@ -216,7 +220,7 @@ def test_gradients_in_parts_are_exact(groups: int) -> None:
 
 def test_every_way_of_a_problem_with_tails_is_exact_twice() -> None:
     """The second execution finds the first one's numbers in its workspace."""
-    problem = problem_of("g40mb2ic40ih40oc40oh40kh3ph1", "BWD_D", "f32", "NCX")
+    problem = problem_of("g36mb2ic36ih40oc36oh40kh3ph1", "BWD_D", "f32", "NCX")
     ONEDNN.prepare()
     engine = current_engine()
     rng = np.random.default_rng(0)

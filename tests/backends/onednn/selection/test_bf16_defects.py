@@ -8,6 +8,7 @@ import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.selection.chunks import Addend
 from onednn_py.backends.onednn.selection.defects import forbidden
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import CandidateRun
@@ -20,6 +21,8 @@ BEHIND = case((9, 8, 30), 2, 2, inputs=8, outputs=16, minibatch=2)
 ROWS = case((6, 32), 3, dilations=2, pads=2, groups=4, inputs=32, outputs=32, minibatch=2)
 DENSE_ROWS = case((6, 32), 3, dilations=(2, 1), pads=(2, 1), inputs=20, outputs=32, minibatch=2)
 SINGLE_PLANES = case((20, 19, 18), 2, pads=1, inputs=48, outputs=16)
+CANCELLED = replace(case((2, 15), (2, 5), (1, 5), inputs=16, outputs=16), pads_begin=(0, 2))
+CANCELLED_LINE = case((9,), 4, 5, pads=(3, 0), inputs=40, outputs=24)
 PLANES = case((5, 6, 32), 3, dilations=(1, 2, 1), pads=2, inputs=20, outputs=32, minibatch=1)
 
 
@@ -76,6 +79,30 @@ def test_windows_with_one_plane_of_their_kernel_are_in_the_table() -> None:
     assert not is_forbidden(replace(SINGLE_PLANES, kernel=(1, 2, 2)))
 
 
+@pytest.mark.parametrize("name", ["brgconv:avx512_core_bf16", "brg_conv_fwd:avx512_core_fp16"])
+def test_pads_that_cancel_each_other_are_in_the_table(name: str) -> None:
+    for geometry in (CANCELLED, CANCELLED_LINE):
+        for operation in ("convolution", "conv_transpose_backward_data"):
+            problem = problem_of(geometry, operation)
+            assert "cancel" in forbidden(name, problem, (3, 2, 0)).harm
+            assert "cancel" in forbidden(f"conv:any+{name}", problem, (3, 2, 0)).harm
+            assert forbidden("brgconv_strided:avx512_core_bf16", problem, (3, 2, 0)) is None
+            assert forbidden("brgconv:avx512_core_amx", problem, (3, 13, 0)) is None
+            f32 = replace(problem, dtype="f32")
+            assert forbidden("brgconv:avx512_core", f32, (3, 2, 0)) is None
+            added = Addend.of(f32.as_convolution(), adds=True)
+            assert forbidden("brgconv:avx512_core", added, (3, 2, 0)) is not None
+    data = problem_of(CANCELLED, "convolution_backward_data")
+    assert forbidden(name, data, (3, 2, 0)) is None
+    for right in (
+        replace(CANCELLED, size=(2, 16)),
+        replace(CANCELLED, size=(2, 17), pads_begin=(0, 3)),
+        replace(CANCELLED, pads_begin=(0, 0)),
+        replace(CANCELLED, size=(15, 2), kernel=(5, 2), strides=(5, 1), pads_begin=(2, 0)),
+    ):
+        assert forbidden(name, problem_of(right, "convolution"), (3, 2, 0)) is None
+
+
 def test_weights_with_dilated_rows_are_in_the_table() -> None:
     name, operation = "jit_bf16:avx512_core_bf16", "convolution_backward_weights"
     for geometry in (ROWS, DENSE_ROWS, PLANES):
@@ -99,6 +126,10 @@ def test_weights_with_dilated_rows_are_in_the_table() -> None:
         (FOLDED, "convolution"),
         (FOLDED, "conv_transpose_backward_data"),
         (replace(FOLDED, inputs=48, strides=(2, 2), kernel=(2, 2)), "convolution"),
+        (CANCELLED, "convolution"),
+        (CANCELLED, "conv_transpose_backward_data"),
+        (CANCELLED_LINE, "convolution"),
+        (CANCELLED_LINE, "conv_transpose_backward_data"),
         (SINGLE_PLANES, "convolution"),
         (SINGLE_PLANES, "conv_transpose_backward_data"),
         (ODD, "convolution"),
