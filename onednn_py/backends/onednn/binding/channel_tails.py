@@ -31,8 +31,8 @@ CALLS_OF_THREAD = 16
 ELEMENTS_OF_CALL = 1024
 # Of the general kernel into blocks, and out of a tail.
 LEAST_OF_CALL = 64
-# Into blocks, a call of more pixels is hardly slower than transpositions.
-MOST_SLOW_PIXELS = 16
+# Into blocks, calls of more elements are hardly slower than transpositions.
+MOST_OF_SLOW_CALL = 160
 # Elements of a part that gain back what its own reorder costs, some 2.5 us; out of blocks, they are
 # those of a block of one channel.
 LEAST_READ = {"f32": 2_500, "bf16": 10_000}
@@ -98,7 +98,9 @@ class _Tail(NamedTuple):
         return (
             self.is_split(threads)
             and self.elements_of_reorder >= LEAST_READ[self.dtype]
-            and _has_divisor(self.pixels, LEAST_OF_CALL // self.block, MOST_SLOW_PIXELS)
+            and _has_divisor(
+                self.pixels, LEAST_OF_CALL // self.block, MOST_OF_SLOW_CALL // self.block
+            )
         )
 
     def is_written_faster(self, threads: int) -> bool:

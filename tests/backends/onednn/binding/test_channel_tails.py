@@ -167,7 +167,8 @@ def test_a_tail_that_is_a_run_has_parts_of_its_own() -> None:
         ((2, 24, 56, 56), {"threads": 1}),  # one thread has one call
         ((2, 24, 56, 56), {"threads": 0}),  # unknown
         ((16, 24, 56, 56), {}),  # as many blocks as calls
-        ((2, 24, 59, 59), {}),  # pixels of a large smallest divisor
+        ((2, 24, 59, 59), {}),  # a call has 59 pixels, as no smaller number divides them
+        ((2, 24, 13, 121), {}),  # a call has 11 pixels
         ((1, 24, 8, 8), {}),
         ((4, 24, 16, 16), {"is_read": False}),
         (
