@@ -89,6 +89,8 @@ OTHERS = [
     "g24mb4ic24iw1000oc24ow1000kw3pw1 BWD_W f32 NCX",
     "mb4ic3ih56oc32oh28kh3sh2ph1 FWD_D f32 NCX",
     "mb4ic8ih28oc20oh28kh3ph1 BWD_D f32 NCX",
+    "mb4ic8ih29oc256oh14kh3sh2ph0 BWD_D f32 NCX",
+    "mb6ic4id21oc8od11kd3sd2pd1 FWD_D f32 NCX",
     "mb4ic20ih28oc8oh28kh3ph1 BWD_W f32 NCX",
     "mb4ic32ih28oc64oh28kh1ph0 FWD_D f32 NCX",
     "mb2ic1ih112oc4oh112kh5ph2 FWD_D bf16 NXC",

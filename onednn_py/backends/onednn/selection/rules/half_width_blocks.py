@@ -1,13 +1,12 @@
 """Rules for channels that fill half a block, in float32, where AVX-512 units have half width.
 
 oneDNN's own layouts have blocks of 16 channels for kernels of AVX-512, and of 8 for those of AVX2.
-Where the last block is not full, zeros fill it, and the reorder between channels first and blocks
-is another one (``jit:uni`` in place of ``jit:blk``, v3.2): of 24 channels, 56 x 56, minibatch 4, it
-takes 0.27 ms, of 32 channels 0.12. Blocks of 8 are full, and units of half the registers' width
-compute as much by kernels of AVX2.
+Where the last block is not full, zeros fill it, and oneDNN's kernel for transpositions does not
+reorder between channels first and such blocks (`binding/channel_tails.py`). Blocks of 8 are full,
+and units of half the registers' width compute as much by kernels of AVX2.
 
 Ratios are of the rule's choice to that without it, by `benchmarks/survey.py pairs`, on problems
-that were drawn after the rules: geometric mean, worst, of so many problems.
+that were drawn after the rules, with reorders in parts: geometric mean, worst, of so many problems.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ HALF_WIDTH_BLOCKS = (
         lambda s: s.forward and _is_depthwise(s),
         "any",
         DEPTHWISE_AVX2,
-        "0.56, 1.09 of 70",
+        "0.71, 1.70 of 40",
     ),
     Rule(
         lambda s: s.data and _is_depthwise(s) and (s.strided or not s.is_1x1),
         "any",
         DEPTHWISE_AVX2,
-        "0.57, 1.18 of 51; 1x1 without strides, which gemm computes: 2.59 and 6.03",
+        "0.73, 1.24 of 34; 1x1 without strides, which gemm computes: 2.59 and 6.03",
     ),
     Rule(
         lambda s: (
@@ -69,7 +68,7 @@ HALF_WIDTH_BLOCKS = (
         ),
         "any",
         DEPTHWISE_AVX2,
-        "0.57, 1.04 of 26",
+        "0.86, 1.23 of 35",
     ),
     Rule(
         lambda s: (
@@ -81,13 +80,14 @@ HALF_WIDTH_BLOCKS = (
         ),
         "any",
         DEPTHWISE_AVX2,
-        "0.67, 1.17 of 37",
+        "0.83, 1.28 of 30",
         formulation="dst_as_weights",
     ),
     Rule(
         lambda s: (
             s.forward
             and _is_dense(s)
+            and not s.volume
             and s.strided
             and s.inputs <= 4
             and _fills_half(s.outputs)
@@ -95,7 +95,7 @@ HALF_WIDTH_BLOCKS = (
         ),
         "any",
         JIT_AVX2,
-        "0.76, 1.30 of 59",
+        "0.80, 1.44 of 32; volumes 1.09 of 8",
     ),
     Rule(
         lambda s: (
@@ -104,11 +104,12 @@ HALF_WIDTH_BLOCKS = (
             and s.channels == 8
             and s.inputs % 8 == 0
             and s.outputs % 8 == 0
+            and not (s.strided and s.outputs > 128)
             and not s.small
         ),
         "any",
         JIT_AVX2,
-        "0.83, 1.74 of 70",
+        "0.84, 1.27 of 38; strided, of many outputs, which gemm computes: 1.37 and 1.86",
     ),
     Rule(
         lambda s: (
@@ -116,6 +117,6 @@ HALF_WIDTH_BLOCKS = (
         ),
         "any",
         JIT_AVX2,
-        "0.71, 1.17 of 70",
+        "0.64, 0.90 of 40",
     ),
 )
