@@ -302,4 +302,50 @@ HALF_WIDTH_F32 = (
         "0.80, 1.31 of 70",
         formulation="matmul",
     ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.forward
+            and not s.transposed
+            and not s.strided
+            and s.inputs >= 8
+            and s.outputs == 8
+            and s.pixels >= 200
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.68, 1.22 of 67; strided 2.12",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.weights
+            and not s.transposed
+            and s.is_1x1
+            and not s.strided
+            and s.inputs >= 16
+            and s.outputs >= 16
+            and s.pixels >= 300
+        ),
+        "given",
+        MATMUL,
+        "0.75, 1.67 of 70; strided 2.11",
+        formulation="matmul",
+    ),
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_first
+            and s.forward
+            and not s.transposed
+            and not s.is_1x1
+            and s.inputs < 15
+            and s.dst_size < 1500
+        ),
+        "any",
+        JIT,
+        "0.89, 1.18 of 65",
+    ),
 )
