@@ -70,17 +70,18 @@ def _bfloat16_folded_columns(call: Call) -> bool:
     )
 
 
-def _bfloat16_pads_that_cancel(call: Call) -> bool:
+def _pads_that_cancel(call: Call) -> bool:
     # Wrong, or memory is destroyed, channels last, without AMX, where windows leave as many columns
-    # out as there is padding: src (1, 16, 1, 15), weights (16, 16, 1, 5), stride (1, 5), padding
-    # (0, 2). The gradient of src of a transposed convolution is a convolution, too.
+    # out as there is padding: src (1, 16, 2, 15), weights (16, 16, 2, 5), stride (1, 5), padding
+    # (0, 2) in bfloat16; by the source, in float16 as well, where the CPU computes it. The gradient
+    # of src of a transposed convolution is a convolution, too.
     geometry = call.geometry
     read, written = call.src_shape[-1], call.dst_shape[-1]
     if geometry.transposed:
         read, written = written, read
     extent = geometry.dilation[-1] * (call.weights_shape[-1] - 1) + 1
     return (
-        call.dtype is torch.bfloat16
+        call.dtype in (torch.bfloat16, torch.float16)
         and call.forward != geometry.transposed
         and geometry.padding[-1] > 0
         and (written - 1) * geometry.stride[-1] + extent == read
@@ -145,7 +146,7 @@ _RULES = (
     _bfloat16_on_one_column,
     _wide_pads_of_strided_weights,
     _bfloat16_folded_columns,
-    _bfloat16_pads_that_cancel,
+    _pads_that_cancel,
     _bfloat16_planes_behind_all_windows,
     _bfloat16_without_whole_window,
     _bfloat16_dilated_rows,

@@ -236,10 +236,18 @@ def _without_images(plan: OneDNNPlan, spans: list[tuple[int, int]]) -> list[tupl
 
 
 def _with_whole_reorders(plan: OneDNNPlan) -> OneDNNPlan:
-    """Return the plan without reorders in parts, whose memory lies inside that of the whole."""
+    """Return the plan without reorders in parts, of which each begins inside a buffer of it."""
     with mock.patch.object(lowering, "parts_around_tail", return_value=()):
         whole = OneDNNPlan(plan.engine, *plan.candidates)
     assert whole.workspace_bytes == plan.workspace_bytes
+    spans = [
+        (buffer.offset, buffer.offset + plan.engine.nbytes(buffer.desc))
+        for buffer in whole.program.buffers
+        if buffer.operand is None and buffer.constant is None
+    ]
+    for buffer in plan.program.buffers:
+        if buffer.operand is None and buffer.constant is None and plan.engine.nbytes(buffer.desc):
+            assert any(begin <= buffer.offset < end for begin, end in spans)
     return whole
 
 

@@ -28,7 +28,7 @@ WIDE: Call = (
     {"stride": (1, 2), "padding": (0, 16), "dilation": (1, 16)},
 )
 FOLDED: Call = (2, 16, 12, 40), (16, 16, 4, 4), {"stride": 4}
-CANCELLED: Call = (2, 16, 3, 15), (16, 16, 1, 5), {"stride": (1, 5), "padding": (0, 2)}
+CANCELLED: Call = (1, 16, 2, 15), (16, 16, 2, 5), {"stride": (1, 5), "padding": (0, 2)}
 BEHIND: Call = (
     (1, 4, 6, 8, 20),
     (4, 16, 2, 2, 2),

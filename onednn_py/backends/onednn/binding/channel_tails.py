@@ -2,19 +2,20 @@
 
 Where all blocks are full, oneDNN transposes float32 by a kernel of its own (``jit:blk``). A last
 block that is not full, the channel tail, leaves everything to its general kernel (``jit:uni``),
-which may take five times as long; in v3.2 and still in v3.13.1. In parts, ``jit:blk`` has the full
-blocks, which it takes of one image at a time, and ``jit:uni`` the tail without a block. bfloat16
-is for ``jit:uni`` alone, which is faster where a reorder has no tail.
+which may take five times as long; in v3.2 and still in v3.13.1. In parts, ``jit:blk`` reorders the
+full blocks, one image at a time, and ``jit:uni`` the tail. Only ``jit:uni`` reorders bfloat16: it
+is faster where a reorder has no tail. It may lose subnormal numbers in bfloat16, with a tail or
+without.
 
 The general kernel is called 16 times by each thread at least, in small reorders once for 1024
-elements. Where there are fewer blocks, it splits the pixels of a block, by their smallest divisor
-that leaves enough elements for a call. Into blocks, a call has four pixels then, or all of a prime
-number; out of a tail, it may have two.
+elements. Where blocks are fewer than calls, the kernel splits the pixels of a block, by their
+smallest divisor that leaves enough elements for a call. Into blocks of 16, a call has four pixels
+then, or all pixels of a prime number; out of a tail, it may have two.
 """
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil, isqrt, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +30,15 @@ __all__ = ["parts_around_tail"]
 
 CALLS_OF_THREAD = 16
 ELEMENTS_OF_CALL = 1024
-# Of the general kernel into blocks, and out of a tail.
+# Fewest elements of a call of the general kernel, into blocks and out of a tail.
 LEAST_OF_CALL = 64
 # Into blocks, calls of more elements are hardly slower than transpositions.
 MOST_OF_SLOW_CALL = 160
-# Elements of a part that gain back what its own reorder costs, some 2.5 us; out of blocks, they are
-# those of a block of one channel.
+# Fewest elements of a part, so that it gains back what its own reorder costs: some 2.5 us on two
+# threads. Out of blocks, the number is divided by the channels of a block.
 LEAST_READ = {"f32": 2_500, "bf16": 10_000}
 LEAST_WRITTEN = {"f32": 80_000, "bf16": 640_000}
+MEASURED_THREADS = 2
 BLOCKS = (8, 16)
 
 _ZERO = np.zeros(1, np.float32)
@@ -82,11 +84,14 @@ class _Tail(NamedTuple):
     def elements(self) -> int:
         return self.images * self.channels * self.pixels
 
-    @property
-    def elements_of_reorder(self) -> float:
-        """The tensor's elements by parts, for each reorder, of which the tail has one."""
+    def elements_of_part(self, threads: int) -> float:
+        """Return the elements of a part, divided by the number of parts and one for the tail.
+
+        More threads than were measured take longer to begin, and need as many times the elements.
+        """
         parts = self.images if self.is_by_image else 1
-        return self.elements / parts / (parts + 1)
+        scale = max(1.0, threads / MEASURED_THREADS)
+        return self.elements / parts / (parts + 1) / scale
 
     def is_split(self, threads: int) -> bool:
         """Whether the general kernel splits blocks of the whole."""
@@ -97,7 +102,7 @@ class _Tail(NamedTuple):
         """Whether a reorder into blocks is faster in parts."""
         return (
             self.is_split(threads)
-            and self.elements_of_reorder >= LEAST_READ[self.dtype]
+            and self.elements_of_part(threads) >= LEAST_READ[self.dtype]
             and _has_divisor(
                 self.pixels, LEAST_OF_CALL // self.block, MOST_OF_SLOW_CALL // self.block
             )
@@ -106,7 +111,7 @@ class _Tail(NamedTuple):
     def is_written_faster(self, threads: int) -> bool:
         """Whether a reorder out of blocks is faster in parts."""
         if self.in_full_blocks:
-            if self.elements_of_reorder * self.block < LEAST_WRITTEN[self.dtype]:
+            if self.elements_of_part(threads) * self.block < LEAST_WRITTEN[self.dtype]:
                 return False
             if not (self.is_by_image or self.is_split(threads)):
                 return False
@@ -127,7 +132,7 @@ def parts_around_tail(
     source, target : Handle
         Memory descriptors of the reorder, one of them in blocks.
     threads : int
-        The number on which it runs, 0 if it is not known.
+        The number on which it runs, 0 if it is not known: a reorder into blocks has no parts then.
     """
     is_read = bool(blocks_of(engine.library, target))
     plain, blocked = (source, target) if is_read else (target, source)
@@ -193,7 +198,10 @@ class _Parts:
         ] or [whole]
 
     def _zeros(self) -> ReorderPart:
-        """Return what fills the last block: primitives multiply its zeros, or would a NaN."""
+        """Return what sets unused lanes of the last block to zero.
+
+        Primitives multiply these lanes, and a NaN there would reach the results.
+        """
         tail = self._tail
         shape = (tail.images, tail.block - tail.in_tail, tail.pixels)
         source = self._engine.strided_desc(shape, tail.dtype, (0, 0, 0))
@@ -221,7 +229,7 @@ class _Parts:
         return self._engine.strided_desc(shape, tail.dtype, strides)
 
     def _in_order(self, plain: Any, blocked: Any) -> tuple[Any, Any]:
-        """Return what is of the source, then what is of the target."""
+        """Return the pair in the order source, target."""
         return (plain, blocked) if self._is_read else (blocked, plain)
 
     def _part(self, name: str, ends: tuple[Handle, Handle], begin: int) -> ReorderPart:
@@ -238,7 +246,7 @@ class _Parts:
 
 
 def _tail(engine: Engine, plain: Handle, blocked: Handle) -> _Tail | None:
-    """Return what a reorder has of a channel tail, None if it has none."""
+    """Return the channel tail of a reorder's tensor, None if it has none."""
     library = engine.library
     blocks = blocks_of(library, blocked)
     if blocks is None or len(blocks) != 1 or blocks_of(library, plain) != ():
@@ -251,6 +259,9 @@ def _tail(engine: Engine, plain: Handle, blocked: Handle) -> _Tail | None:
     pixels = prod(spatial)
     dtype = dtype_of(library, blocked)
     if not channels % block or dtype not in LEAST_READ or dtype_of(library, plain) != dtype:
+        return None
+    padded = images * ceil(channels / block) * block * pixels
+    if not padded or engine.nbytes(blocked) != padded * DTYPES[dtype].itemsize:
         return None
     (from_image, *inside), (from_block_image, *in_blocks) = (
         strides_of(library, desc) or (0,) for desc in (plain, blocked)
@@ -274,7 +285,8 @@ def _calls(elements: int, threads: int) -> int:
 
 def _has_divisor(number: int, least: int, most: int) -> bool:
     """Whether a number is divisible by a number in a range, which includes its ends."""
-    return any(not number % divisor for divisor in range(least, most + 1))
+    divisors = (one for one in range(1, isqrt(number) + 1) if not number % one)
+    return any(least <= one <= most for divisor in divisors for one in (divisor, number // divisor))
 
 
 def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

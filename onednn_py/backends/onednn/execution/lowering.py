@@ -330,7 +330,7 @@ class Lowering:
         source, target = (
             self._steps.buffer_at(end).desc for end in (reorder.source, reorder.target)
         )
-        # Weights are small, and those of many plans share a reorder.
+        # Weights are small, and many plans share one reorder of weights.
         parts: tuple[ReorderPart, ...] = ()
         if reorder.layout is None and not reorder.adds:
             parts = parts_around_tail(engine, source, target, engine.number_of_threads())

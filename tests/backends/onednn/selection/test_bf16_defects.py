@@ -21,7 +21,9 @@ BEHIND = case((9, 8, 30), 2, 2, inputs=8, outputs=16, minibatch=2)
 ROWS = case((6, 32), 3, dilations=2, pads=2, groups=4, inputs=32, outputs=32, minibatch=2)
 DENSE_ROWS = case((6, 32), 3, dilations=(2, 1), pads=(2, 1), inputs=20, outputs=32, minibatch=2)
 SINGLE_PLANES = case((20, 19, 18), 2, pads=1, inputs=48, outputs=16)
-CANCELLED = replace(case((2, 15), (2, 5), (1, 5), inputs=16, outputs=16), pads_begin=(0, 2))
+CANCELLED = replace(
+    case((2, 15), (2, 5), (1, 5), inputs=16, outputs=16, minibatch=1), pads_begin=(0, 2)
+)
 CANCELLED_LINE = case((9,), 4, 5, pads=(3, 0), inputs=40, outputs=24)
 PLANES = case((5, 6, 32), 3, dilations=(1, 2, 1), pads=2, inputs=20, outputs=32, minibatch=1)
 
