@@ -215,18 +215,18 @@ class _Parts:
         Where there are blocks of channels, they are an axis behind the images: it has no tail.
         """
         tail = self._tail
-        blocks = (tail.block * tail.pixels,) if len(shape) > 3 else ()
-        plain = (tail.plain_images, *blocks, tail.pixels, 1)
-        return self._in_order(
-            self._engine.strided_desc(shape, tail.dtype, plain), self._in_blocks(shape)
-        )
+        plain = self._desc(shape, tail.plain_images, tail.pixels, 1)
+        return self._in_order(plain, self._in_blocks(shape))
 
     def _in_blocks(self, shape: tuple[int, ...]) -> Handle:
         """Return the memory descriptor of so many images, channels and pixels of blocks."""
+        return self._desc(shape, self._tail.blocked_images, 1, self._tail.block)
+
+    def _desc(self, shape: tuple[int, ...], images: int, channels: int, pixels: int) -> Handle:
+        """Return a memory descriptor by its steps; blocks have the same on both sides."""
         tail = self._tail
         blocks = (tail.block * tail.pixels,) if len(shape) > 3 else ()
-        strides = (tail.blocked_images, *blocks, 1, tail.block)
-        return self._engine.strided_desc(shape, tail.dtype, strides)
+        return self._engine.strided_desc(shape, tail.dtype, (images, *blocks, channels, pixels))
 
     def _in_order(self, plain: Any, blocked: Any) -> tuple[Any, Any]:
         """Return the pair in the order source, target."""

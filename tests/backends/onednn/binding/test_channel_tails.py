@@ -24,7 +24,7 @@ from onednn_py.backends.onednn.execution.program import Buffer, Program, Step
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
 from tests.support.candidate_runs import CandidateRun
-from tests.support.cases import Case, case
+from tests.support.cases import OPERATIONS, Case, case
 from tests.support.requirements import needs_onednn
 
 pytestmark = needs_onednn
@@ -171,10 +171,8 @@ def test_a_tail_that_is_a_run_has_parts_of_its_own() -> None:
         ((2, 24, 13, 121), {}),  # a call has 11 pixels
         ((1, 24, 8, 8), {}),
         ((4, 24, 16, 16), {"is_read": False}),
-        (
-            (1, 30, 5153),
-            {"is_read": False},
-        ),  # a prime number of pixels, in 14 lines
+        # A prime number of pixels, in 14 lines.
+        ((1, 30, 5153), {"is_read": False}),
         ((2, 32, 56, 56), {}),  # full
         ((16, 24, 56, 56), {"dtype": "bf16", "is_read": False}),
     ],
@@ -211,14 +209,6 @@ def test_a_tensor_with_gaps_between_channels_stays_whole() -> None:
     assert parts_around_tail(engine, blocked, plain, 2) == ()
 
 
-OPERATIONS = (
-    "convolution",
-    "convolution_backward_data",
-    "convolution_backward_weights",
-    "conv_transpose",
-    "conv_transpose_backward_data",
-    "conv_transpose_backward_weights",
-)
 # The second has chunks, and strides.
 TAILS = (
     case((40, 40), 3, pads=1, inputs=20, outputs=36, minibatch=2),
