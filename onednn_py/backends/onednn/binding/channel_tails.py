@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.formats import dense_strides
 
 from .engine import Engine, Handle
 from .layouts import blocks_of, dtype_of, shape_of, strides_of
@@ -176,7 +177,7 @@ class _Parts:
             return [self._part("full blocks", ends, 0)]
         engine = self._engine
         shape = (1, tail.in_full_blocks, *shape_of(engine.library, self._blocked)[2:])
-        plain = engine.strided_desc(shape, tail.dtype, _dense_strides(shape))
+        plain = engine.strided_desc(shape, tail.dtype, dense_strides(shape))
         ends = self._in_order(plain, engine.first_part_desc(self._blocked, shape))
         if _implementation(engine, *ends) != "jit:blk":
             return []
@@ -266,7 +267,7 @@ def _tail(engine: Engine, plain: Handle, blocked: Handle) -> _Tail | None:
     (from_image, *inside), (from_block_image, *in_blocks) = (
         strides_of(library, desc) or (0,) for desc in (plain, blocked)
     )
-    dense = _dense_strides(shape)
+    dense = dense_strides(shape)
     if tuple(inside) != dense[1:] or tuple(in_blocks) != tuple(one * block for one in dense[1:]):
         return None
     if images == 1:  # The step to a second image may be any number.
@@ -287,10 +288,6 @@ def _has_divisor(number: int, least: int, most: int) -> bool:
     """Whether a number is divisible by a number in a range, which includes its ends."""
     divisors = (one for one in range(1, isqrt(number) + 1) if not number % one)
     return any(least <= one <= most for divisor in divisors for one in (divisor, number // divisor))
-
-
-def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _implementation(engine: Engine, source: Handle, target: Handle) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from math import prod
 from typing import Any
 from unittest import mock
 
@@ -23,6 +22,7 @@ from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.execution.program import Buffer, Program, Step
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.formats import dense_strides
 from tests.support.candidate_runs import CandidateRun
 from tests.support.cases import OPERATIONS, Case, case
 from tests.support.requirements import needs_onednn
@@ -32,16 +32,12 @@ pytestmark = needs_onednn
 Array = np.ndarray[Any, Any]
 
 
-def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
 @cache
 def tag_of_blocks(rank: int, block: int) -> int:
     """Return oneDNN's number of the tag of blocks of channels, which differs between versions."""
     engine = current_engine()
     shape = (2, 64, 5, 3, 7)[:rank]
-    blocked = (dense(shape)[0], *(step * block for step in dense(shape)[1:]))
+    blocked = (dense_strides(shape)[0], *(step * block for step in dense_strides(shape)[1:]))
     for tag in range(1, 400):
         try:
             desc = desc_by_tag(shape, "f32", tag)
@@ -66,7 +62,7 @@ def in_blocks(shape: tuple[int, ...], dtype: str, block: int) -> Handle:
 
 def channels_first(shape: tuple[int, ...], dtype: str, gap: int = 0) -> Handle:
     """Return the memory descriptor of channels first, with a gap between images."""
-    from_image, *steps = dense(shape)
+    from_image, *steps = dense_strides(shape)
     return current_engine().strided_desc(shape, dtype, (from_image + gap, *steps))
 
 
