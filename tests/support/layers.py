@@ -181,6 +181,9 @@ TESTED_BY = {
     "backends.onednn.selection.rules.half_width_blocks": (
         "backends/onednn/selection/test_half_width.py"
     ),
+    "backends.onednn.selection.rules.half_width_deep": (
+        "backends/onednn/selection/test_half_width_deep.py"
+    ),
     "backends.onednn.selection.rules.half_width_f32": (
         "backends/onednn/selection/test_half_width.py"
     ),

@@ -50,6 +50,7 @@ from .grouped import GROUPED
 from .grouped_rest import GROUPED_REST
 from .half_width_bf16 import HALF_WIDTH_BF16
 from .half_width_blocks import HALF_WIDTH_BLOCKS
+from .half_width_deep import HALF_WIDTH_DEEP
 from .half_width_f32 import HALF_WIDTH_F32
 from .half_width_groups import HALF_WIDTH_GROUPS
 from .im2col import IM2COL
@@ -199,7 +200,7 @@ def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         own = FULL_WIDTH_BF16 if facts.bf16 else FULL_WIDTH_F32
     else:
         own = HALF_WIDTH_BF16 if facts.bf16 else (*HALF_WIDTH_BLOCKS, *HALF_WIDTH_F32)
-        own = own if facts.dense else (*HALF_WIDTH_GROUPS, *own)
+        own = (*(HALF_WIDTH_DEEP if facts.dense else HALF_WIDTH_GROUPS), *own)
     return (
         DILATED_VOLUMES,
         own,
