@@ -77,6 +77,7 @@ OWN = {
     "mb1ic32ih8oc320oh8kh3ph1 BWD_W bf16 NCX": ("any", "x64:gemm:jit"),
 }
 OTHERS = [
+    "mb16ic384ih7oc512oh7kh1ph0 FWD_D f32 NCX",
     "mb2ic32ih14oc32kh3ph1 BWD_D f32 NCX",
     "mb2ic1024ih7oc1024kh1 FWD_D f32 NXC",
     "mb2ic1ih60oc64kh3ph1 BWD_W f32 NXC",

@@ -112,8 +112,9 @@ FORWARD = (
         BRGEMM,
         "gemm takes, 12 -> 16, 20600, 25 dilated by 64: 2.2; 28 -> 15, 288, 31 dilated by 16: 2.7;"
         " 128 -> 144, 500, 3 dilated by 128: 1.25; of more outputs, 10 -> 64, 19300, 7 dilated by"
-        " 16: 0.17; half width 0.82 of 64, the others 1.06 of 50",
-        on_half_width=lambda s: s.group_products < 3300,
+        " 16: 0.17; half width 0.82 of 64, the others 1.06 of 50, of 3 positions and"
+        " more flops 1.24 of 9",
+        on_half_width=lambda s: s.group_products < 3300 and (s.positions > 3 or s.flops < 1e8),
     ),
     Rule(
         lambda s: s.thin and s.dense_first and not s.bf16 and not s.is_1x1 and not s.strided,

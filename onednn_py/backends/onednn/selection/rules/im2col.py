@@ -41,9 +41,13 @@ IM2COL = (
         "given",
         GEMM,
         "0.55, 1.40 of 92; 0.60, 1.86 of 44; 200 -> 1576, 7 x 5 x 4, 4x4x4/2, minibatch 2: 0.25;"
-        " 432 -> 416 transposed, a line of 5, 3/2: 0.70; 80 -> 400, 8 x 8, 5x5/2: 1.40",
+        " 432 -> 416 transposed, a line of 5, 3/2: 0.70; 80 -> 400, 8 x 8, 5x5/2: 1.40; half width"
+        " of whole blocks, smaller weights and more pixels 1.08 of 46",
         formulation="im2col",
         weights="given",
+        on_half_width=lambda s: (
+            s.all_pixels < 0.6 * s.outputs or s.weights_size >= 2.5e6 or not s.whole_blocks
+        ),
     ),
     Rule(
         lambda s: (

@@ -204,9 +204,11 @@ PRODUCTS = (
         ),
         "given",
         GEMM,
-        "0.56, 1.19 of 12; 8 -> 144, 8 x 5: 0.37; 28 -> 96, 7 x 7: 0.73",
+        "0.56, 1.19 of 12; 8 -> 144, 8 x 5: 0.37; 28 -> 96, 7 x 7: 0.73; half width of more flops"
+        " 1.07 of 25",
         formulation="matmul",
         weights="given",
+        on_half_width=lambda s: s.flops < 1e8,
     ),
     # With more pixels, the implementation by tiles takes up to 3 to 4 times as long.
     Rule(
@@ -235,9 +237,11 @@ PRODUCTS = (
         ),
         "given",
         MATMUL,
-        "0.52, 1.27 of 40; 32 -> 64, 6 x 11: 0.38; 12 -> 800, 5 x 5: 0.45",
+        "0.52, 1.27 of 40; 32 -> 64, 6 x 11: 0.38; 12 -> 800, 5 x 5: 0.45; half width of more"
+        " images and flops 1.06 of 19",
         formulation="matmul",
         weights="given",
+        on_half_width=lambda s: s.images <= 2 or s.flops < 1e8,
     ),
     Rule(
         lambda s: (

@@ -103,7 +103,9 @@ DATA = (
         "given",
         JIT,
         "0.65, 2.39 of 52; 64 -> 1, 146, minibatch 16: 0.13; 96 -> 107, 64 x 64, minibatch 8:"
-        " 2.39; of larger weights, 200 -> 576, 14 x 17 x 9, minibatch 8: 2.30",
+        " 2.39; of larger weights, 200 -> 576, 14 x 17 x 9, minibatch 8: 2.30; half width of more"
+        " outputs 1.08 of 26",
+        on_half_width=lambda s: s.outputs < 128,
     ),
     Rule(
         lambda s: (
