@@ -7,7 +7,7 @@ problems that were drawn after the rules: geometric mean, worst, of so many prob
 
 from __future__ import annotations
 
-from .rule import GEMM, JIT, JIT_1X1, JIT_BF16, JIT_BF16_1X1, Rule, Shape
+from .rule import GEMM, JIT, JIT_1X1, JIT_BF16, JIT_BF16_1X1, Rule, Shape, is_strided_1x1
 
 __all__ = ["HALF_WIDTH_DEEP"]
 
@@ -23,14 +23,12 @@ def _upsamples(shape: Shape) -> bool:
 
 
 def _is_shortcut(shape: Shape) -> bool:
-    """Whether a problem is a strided 1x1 convolution, as in the shortcuts of residual networks."""
-    return (
-        _deep(shape) and shape.is_1x1 and shape.strided and not shape.transposed and not shape.small
-    )
+    """Whether a problem is a strided 1x1 convolution between many channels."""
+    return _deep(shape) and is_strided_1x1(shape)
 
 
-def _visited(shape: Shape) -> int:
-    """Return about how many elements a strided 1x1 problem has in src."""
+def _src_size(shape: Shape) -> int:
+    """Return about how many elements src has: a side may end within a stride."""
     return shape.all_pixels * shape.steps * shape.inputs
 
 
@@ -62,8 +60,7 @@ F32 = (
         "0.91, 1.05 of 40",
         formulation="as_convolution",
     ),
-    # A side that is no multiple of the stride has no copies of the visited elements, so that the
-    # next rule is asked.
+    # oneDNN has no layout for every second element of an odd side: there, the next rule decides.
     Rule(
         lambda s: (
             _is_shortcut(s)
@@ -104,7 +101,7 @@ F32 = (
             and s.outputs >= 48
             and s.weights_size <= 80_000
             and s.pixels >= 256
-            and _visited(s) >= 4e6
+            and _src_size(s) >= 4e6
         ),
         "given",
         GEMM,
@@ -118,7 +115,7 @@ F32 = (
             and s.channels_last
             and 128 <= s.outputs <= 320
             and s.pixels >= 450
-            and _visited(s) >= 3e6
+            and _src_size(s) >= 3e6
         ),
         "given",
         JIT_1X1,
@@ -190,7 +187,7 @@ BF16 = (
         JIT_BF16_1X1,
         "0.86, 1.19 of 40",
     ),
-    # Of sides that are no multiple of the stride, which the kernels of the rule before lack.
+    # The kernels of the rule before lack sides that are no multiple of the stride.
     Rule(
         lambda s: (
             _is_shortcut(s)

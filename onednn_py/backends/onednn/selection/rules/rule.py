@@ -42,6 +42,7 @@ __all__ = [
     "Shape",
     "always",
     "exactly",
+    "is_strided_1x1",
     "never",
     "upsamples_from_few",
 ]
@@ -239,6 +240,16 @@ class Shape:
         self.is_split = minibatch_chunks(problem, compute_dtype) > 1
         self.bf16 = compute_dtype == "bf16"
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
+
+
+def is_strided_1x1(shape: Shape) -> bool:
+    """Whether a problem is a 1x1 convolution in one group with strides, not too small for threads.
+
+    Such are the shortcuts of residual networks.
+    """
+    return (
+        shape.dense and shape.is_1x1 and shape.strided and not shape.transposed and not shape.small
+    )
 
 
 def upsamples_from_few(shape: Shape) -> bool:

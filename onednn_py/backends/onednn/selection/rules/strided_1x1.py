@@ -12,25 +12,19 @@ data gradients with channels last, are a second set, since a first one had narro
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, GEMM, JIT, JIT_BF16_1X1, Rule, Shape
+from .rule import DEPTHWISE, GEMM, JIT, JIT_BF16_1X1, Rule, Shape, is_strided_1x1
 
 __all__ = ["STRIDED_1X1"]
 
 
-def _is_strided_1x1(shape: Shape) -> bool:
-    return (
-        shape.dense and shape.is_1x1 and shape.strided and not shape.transposed and not shape.small
-    )
-
-
 def _is_gradient(shape: Shape) -> bool:
-    return shape.weights and _is_strided_1x1(shape)
+    return shape.weights and is_strided_1x1(shape)
 
 
 FORWARD = (
     Rule(
         lambda s: (
-            _is_strided_1x1(s) and s.forward and s.dense_first and not (s.bf16 or s.whole_blocks)
+            is_strided_1x1(s) and s.forward and s.dense_first and not (s.bf16 or s.whole_blocks)
         ),
         "any",
         GEMM,
@@ -40,7 +34,7 @@ FORWARD = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            is_strided_1x1(s)
             and s.forward
             and s.dense_first
             and s.bf16
@@ -57,7 +51,7 @@ FORWARD = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            is_strided_1x1(s)
             and s.forward
             and s.dense_first
             and s.bf16
@@ -71,7 +65,7 @@ FORWARD = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            is_strided_1x1(s)
             and s.forward
             and s.dense_last
             and not s.bf16
@@ -91,7 +85,7 @@ FORWARD = (
 DATA = (
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            is_strided_1x1(s)
             and s.data
             and s.dense_last
             and not s.bf16
@@ -109,7 +103,7 @@ DATA = (
     ),
     Rule(
         lambda s: (
-            _is_strided_1x1(s)
+            is_strided_1x1(s)
             and s.data
             and s.dense_first
             and not s.bf16
