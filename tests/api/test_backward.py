@@ -17,9 +17,12 @@ from onednn_py.backends import numpy as numpy_backend
 from onednn_py.backends.base import Plan
 from onednn_py.backends.onednn import backend as onednn_backend
 from onednn_py.backends.onednn import machine_here
+from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection.select import candidates
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.select import candidates, on_threads
 from onednn_py.backends.onednn.wisdom import store
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem
@@ -302,6 +305,33 @@ def test_gradients_on_different_numbers_of_threads(
         assert isinstance(plan, OneDNNPlan) == (len(set(numbers)) == 1)
         for _ in range(3):
             joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
+
+
+@needs_onednn
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("are_short", [True, False])
+def test_gradients_that_rules_give_different_numbers_of_threads(
+    family: str, are_short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One plan runs both on the threads that fit them together."""
+    joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
+    engine = current_engine()
+
+    def decided(engine: Engine, problem: Problem, choice: Choice | None = None) -> Candidate:
+        threads = int(problem.result_role == "src")
+        found = on_threads(engine, decide(engine, problem, choice), threads)
+        assert found is not None
+        return found
+
+    monkeypatch.setattr(onednn_backend, "decide", decided)
+    monkeypatch.setattr(onednn_backend, "are_short", lambda parts: are_short)
+    problems = joint.sub_problems(KEYS)
+    assert {decided(engine, one.problem).choice.threads for one in problems} == {0, 1}
+    plan = plan_sub_problems(problems)
+    assert isinstance(plan, OneDNNPlan)
+    assert {one.choice.threads for one in plan.candidates} == {int(are_short)}
+    for _ in range(3):
+        joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
 
 
 @needs_onednn

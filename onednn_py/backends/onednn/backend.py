@@ -20,7 +20,8 @@ from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
 from .selection.equivalents import equivalent
 from .selection.limits import unsupported
-from .selection.select import is_possible
+from .selection.select import is_possible, on_threads
+from .selection.thresholds import are_short
 from .selection.workspace import exceeds_limit
 from .wisdom import Entry, Machine, store
 
@@ -30,9 +31,10 @@ _log = logging.getLogger("onednn_py")
 
 
 class _Decision(NamedTuple):
-    """How a problem is computed, and how long the candidates took if they were measured."""
+    """How a problem is computed, whether by rules, and how long the candidates took if measured."""
 
     candidate: Candidate
+    is_by_rules: bool = False
     timings: Sequence[tuple[str, float]] = ()
 
 
@@ -108,10 +110,11 @@ class OneDNNBackend:
         known = recall(problem)
         if known is None and effort == "measure":
             plan = self.measure(problem).plan
-            return _Decision(plan.candidates[0], plan.timings)
+            return _Decision(plan.candidates[0], timings=plan.timings)
         choice = None if known is None else known[0]
         engine = current_engine()
-        return _Decision(decide(engine, equivalent(problem, engine.library.cpu_isa), choice))
+        candidate = decide(engine, equivalent(problem, engine.library.cpu_isa), choice)
+        return _Decision(candidate, is_by_rules=choice is None)
 
 
 def _sharing_plan(
@@ -127,11 +130,24 @@ def _sharing_plan(
         candidates.append(one.candidate.named(dict(sub_problem.names)))
         operation = one.candidate.formulation.asked.operation
         timings += [(f"{operation}: {name}", us) for name, us in one.timings]
+    if all(one is not None and one.is_by_rules for one in decided):
+        candidates = _on_equal_threads(candidates)
     if not share_tensors(candidates):
         return None
     shared = OneDNNPlan(current_engine(), *candidates, timings=timings)
     # The candidates run one after the other, in the same workspace.
     return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
+
+
+def _on_equal_threads(candidates: list[Candidate]) -> list[Candidate]:
+    """Return candidates in one chunk on the threads that fit both, so that they share a plan."""
+    is_split = any(len(candidate.formulation.chunks) > 1 for candidate in candidates)
+    if is_split or len({candidate.choice.threads for candidate in candidates}) == 1:
+        return candidates
+    engine = current_engine()
+    parts = [(one.formulation.asked, one.choice.activations) for one in candidates]
+    threads = 1 if are_short(parts) else 0
+    return [on_threads(engine, candidate, threads) or candidate for candidate in candidates]
 
 
 def recall(problem: Problem) -> tuple[Choice, Entry] | None:

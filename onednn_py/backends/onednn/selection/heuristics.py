@@ -11,7 +11,7 @@ from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
 from .rules import GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
-from .thresholds import is_small, minibatch_chunks
+from .thresholds import are_short, is_small, minibatch_chunks
 
 __all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
 
@@ -36,6 +36,9 @@ LEAST_SUMMED_APART_LAST = 2**17
 # (5.8 at worst), and 441 drawn after the rule 0.60 (4.1: 6 -> 32, 5 x 5, 3x3, 40 microseconds).
 EMULATES_BF16 = ("avx512_core", "avx512_core_vnni")
 LEAST_FLOPS_AN_ELEMENT = 64
+
+# Formulations whose primitive is executed once.
+IN_ONE_CHUNK = ("direct", "as_convolution", "flipped", "matmul")
 
 # Formulations that no rule need ask for, the family's own primitive first.
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
@@ -63,7 +66,6 @@ def preferences(
     rules : callable, optional
         The rules for a shape, best first.
     """
-    threads = 1 if is_small(problem) else 0
     for dtype in _preferred_dtypes(problem, cpu_isa):
         chunks = minibatch_chunks(problem, dtype)
         # In float32 there mostly is an implementation that takes less memory, and time: those
@@ -81,14 +83,33 @@ def preferences(
                 rule.formulation,
                 rule.activations,
                 rule.weights,
-                threads=threads if rule.threads is None else rule.threads,
+                threads=_threads(problem, shape, rule.formulation, rule.activations, rule.threads),
             )
             yield Preference(
                 choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
             )
         for formulation in ANY_PROBLEM:
+            threads = _threads(problem, shape, formulation)
             choice = Choice(dtype, formulation, threads=threads)
             yield Preference(choice, minibatch_chunks=chunks, splits=splits)
+
+
+def _threads(
+    problem: Problem,
+    shape: Shape,
+    formulation: str,
+    activations: str = "any",
+    threads: int | None = None,
+) -> int:
+    """Return the number of threads, as in `Choice`: what a rule says, or what a size is worth."""
+    if threads is not None:
+        return threads
+    if not is_small(problem):
+        return 0
+    is_judged = shape.has_half_width and not shape.is_single and not shape.converted
+    if is_judged and formulation in IN_ONE_CHUNK:
+        return 1 if are_short([(problem, activations)]) else 0
+    return 1
 
 
 def _preferred_dtypes(problem: Problem, cpu_isa: str) -> tuple[str, ...]:

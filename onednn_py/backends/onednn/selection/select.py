@@ -34,7 +34,7 @@ from .workspace import (
     split_within_limit,
 )
 
-__all__ = ["candidate_of", "candidates", "is_possible", "select"]
+__all__ = ["candidate_of", "candidates", "is_possible", "on_threads", "select"]
 
 # The most that a choice from a file may name.
 MOST_CHUNKS = 1024
@@ -94,6 +94,15 @@ def _without_loops(engine: Engine, candidate: Candidate, preference: Preference)
             if found is not None:
                 return found
     return candidate
+
+
+def on_threads(engine: Engine, candidate: Candidate, threads: int) -> Candidate | None:
+    """Return a candidate's implementation on so many threads, as in `Choice`; None if none is."""
+    if candidate.choice.threads == threads:
+        return candidate
+    wanted = Preference(replace(candidate.choice, threads=threads), within_limit=False)
+    found = candidate_of(engine, candidate.formulation.asked, wanted)
+    return None if found is None else found.named(candidate.names)
 
 
 def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Candidate | None:

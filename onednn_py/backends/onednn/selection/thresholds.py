@@ -5,16 +5,32 @@ Figures are of oneDNN v3.2 on two cores with AVX-512 and 32 MB of cache for both
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
-__all__ = ["is_small", "may_run_on_one_thread", "minibatch_chunks"]
+__all__ = ["are_short", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
 
 # Single-threaded up to this much work: 16 channels of 16 x 16 take 20 us on two threads and 9 on
 # one, 64 of 14 x 14 by 1x1 26 and 12; at 16 of 16 x 16 with minibatch 4 both take 25.
 # With twice this limit, float32 problems of the survey take 1.01 times as long on average.
 ONE_THREAD_FLOPS = 2_500_000
 ONE_THREAD_ELEMENTS = 40_000
+
+# Units of half the registers' width: one thread for small problems up to so many flops for each
+# execution, of the primitive or a reorder, at whose end threads wait for each other. Channels fill
+# registers of 8, and an element of a tensor takes as long as so many flops. Most primitives take
+# two executions where they read activations in place, and four where these are copied. Fitted on
+# 14,709 problems. Of 16,253 drawn afterwards, 537 get a second thread and take 0.87 of the time in
+# geometric mean (2.5 at worst), 0.89 with 0.2 ms of other work between calls; 3,770 small calls of
+# both gradients have 381, 0.83 (1.7). While other work is on the cores, problems of less work than
+# this, up to which two threads are faster otherwise, would take 1.0 to 1.1 times as long on two.
+EXECUTION_FLOPS = 1_000_000
+ELEMENT_FLOPS = 40
+FILLED_CHANNELS = 8
+IN_PLACE_EXECUTIONS = 2
+COPYING_EXECUTIONS = 4
 
 # Activations of so many bytes leave the caches between a reorder and the primitive, so that
 # the minibatch is split. In one chunk, depthwise 128, 56 x 56, 3x3 takes 2.4 times as long
@@ -44,6 +60,37 @@ def is_small(problem: Problem, factor: int = 1) -> bool:
     """Whether one thread is taken to be the better choice for a problem."""
     elements = problem.src.size + problem.weights.size + problem.dst.size
     return problem.flops <= factor * ONE_THREAD_FLOPS and elements <= factor * ONE_THREAD_ELEMENTS
+
+
+def are_short(parts: Iterable[tuple[Problem, str]]) -> bool:
+    """Whether one thread is enough for small problems, where AVX-512 units have half width.
+
+    Parameters
+    ----------
+    parts : iterable of (Problem, str)
+        What is computed, one after the other, each with the layout of its activations as in
+        `Choice`.
+    """
+    work = executions = 0.0
+    for problem, activations in parts:
+        work += _work(problem)
+        executions += IN_PLACE_EXECUTIONS if activations == "given" else COPYING_EXECUTIONS
+    return work <= EXECUTION_FLOPS * executions
+
+
+def _work(problem: Problem) -> float:
+    """Return the flops of a problem in filled registers, and those that its elements cost."""
+    groups, outputs, inputs = problem.weights.shape[:3]
+    if groups > 1 and outputs == inputs == 1:
+        flops = problem.flops / groups * _filled(groups)
+    else:
+        flops = problem.flops / (outputs * inputs) * _filled(outputs) * _filled(inputs)
+    elements = problem.src.size + problem.weights.size + problem.dst.size
+    return flops + ELEMENT_FLOPS * elements
+
+
+def _filled(channels: int) -> int:
+    return -(-channels // FILLED_CHANNELS) * FILLED_CHANNELS
 
 
 def may_run_on_one_thread(problem: Problem) -> bool:

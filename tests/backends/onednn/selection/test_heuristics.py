@@ -8,7 +8,7 @@ import pytest
 
 from onednn_py.backends.onednn.binding.library import isa_name
 from onednn_py.backends.onednn.selection.heuristics import preferences
-from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules import JIT, Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.rules.transposed_without_amx import (
     BF16_TRANSPOSED,
     F32_TRANSPOSED,
@@ -208,3 +208,38 @@ def test_bfloat16_without_its_instructions(text: str, cpu_isa: str, dtype: str) 
             next(iter(preferences(problem, 2, cpu_isa, halves_avx512=True))).choice.compute_dtype
             == dtype
         )
+
+
+@pytest.mark.parametrize(
+    ("data_format", "halves", "available", "dtype", "threads"),
+    [
+        ("NXC", True, 2, "f32", 0),
+        ("NXC", False, 2, "f32", 1),
+        ("NXC", True, 1, "f32", 1),
+        ("NXC", True, 2, "f16", 1),
+    ],
+)
+def test_threads_of_small_problems(
+    data_format: str, halves: bool, available: int, dtype: str, threads: int
+) -> None:
+    """Where units have half width, a small problem may have enough work for several threads."""
+    problem = problem_of("mb16ic2ih18oc2kh3ph1", "FWD_D", dtype, data_format)
+    ruled = preferences(problem, available, "avx512_core_bf16", halves_avx512=halves)
+    in_place = [one.choice for one in ruled if one.choice.activations == "given"]
+    of_f32 = [choice.threads for choice in in_place if choice.compute_dtype == "f32"]
+    assert of_f32
+    assert set(of_f32) == {threads}
+
+
+def test_threads_that_a_rule_names() -> None:
+    """Executions of one image each are too short for several threads."""
+    rule = Rule(lambda s: True, "given", JIT, "", formulation="dst_as_weights")
+    named = replace(rule, threads=1, formulation="direct")
+    problem = problem_of("mb16ic2ih18oc2kh3ph1", "FWD_D", "f32", "NXC")
+    for one, threads in ((rule, 1), (named, 1), (replace(rule, formulation="direct"), 0)):
+        first = next(
+            preferences(
+                problem, 2, "avx512_core_bf16", halves_avx512=True, rules=lambda _, one=one: [one]
+            )
+        )
+        assert first.choice.threads == threads

@@ -1,4 +1,4 @@
-"""Into how many chunks the minibatch of a problem is split."""
+"""One thread for which work, and into how many chunks the minibatch of a problem is split."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from math import prod
 import pytest
 
 from onednn_py.backends.onednn.selection import thresholds
-from onednn_py.backends.onednn.selection.thresholds import minibatch_chunks
+from onednn_py.backends.onednn.selection.thresholds import (
+    are_short,
+    is_small,
+    minibatch_chunks,
+)
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
 
@@ -17,6 +21,39 @@ def chunks(
 ) -> int:
     problem = Case(parse_descriptor(text), direction, dtype, "NCX").problem()
     return minibatch_chunks(problem, compute_dtype)
+
+
+@pytest.mark.parametrize(
+    ("text", "activations", "short"),
+    [
+        ("mb1ic8ih8oc8kh3ph1", "given", True),
+        ("mb4ic8ih14oc16kh3ph1", "given", False),
+        ("mb4ic8ih14oc16kh3ph1", "any", True),
+        # Registers of 8 channels are filled: so few channels cost more than 8 in fewer images.
+        ("mb16ic2ih18oc2kh3ph1", "given", False),
+        ("mb3ic8ih16oc8kh3ph1", "given", True),
+        # Depthwise channels fill them together.
+        ("g32mb4ic32ih8oc32kh3ph1", "given", True),
+        ("g8mb16ic8ih10oc8kh5ph2", "given", True),
+        # Most of this work is to read and write elements.
+        ("mb1ic18ih33oc18kh1ph0", "given", False),
+    ],
+)
+def test_short_work_for_one_thread(text: str, activations: str, short: bool) -> None:
+    problem = Case(parse_descriptor(text), "BWD_D", "f32", "NXC").problem()
+    assert is_small(problem)
+    assert are_short([(problem, activations)]) is short
+
+
+def test_short_work_of_both_gradients() -> None:
+    """Both are short together where the one has executions to spare for the other."""
+    descriptor = parse_descriptor("mb4ic8ih14oc16kh3ph1")
+    data, weights = (
+        Case(descriptor, direction, "f32", "NXC").problem() for direction in ("BWD_D", "BWD_W")
+    )
+    assert not are_short([(data, "given"), (weights, "given")])
+    assert are_short([(data, "any"), (weights, "any")])
+    assert are_short([(data, "given"), (weights, "any")]) is not are_short([(data, "given")])
 
 
 def test_large_activations_are_split() -> None:
