@@ -10,7 +10,7 @@ __all__ = ["halves_avx512", "processor_facts"]
 PROCESSORS = Path("/proc/cpuinfo")
 
 # The models of AMD's family 25 that have AVX-512 (Zen 4) compute with units of 256 bits, so that
-# kernels for AVX2 are as fast there (docs/survey.md). No mobile model of family 26 was measured.
+# kernels for AVX2 are as fast there (docs/rules.md). No mobile model of family 26 was measured.
 HALVED = ("AuthenticAMD", "25")
 
 

@@ -19,10 +19,12 @@ from onednn_py.backends.onednn import backend as onednn_backend
 from onednn_py.backends.onednn import machine_here
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection import select
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.select import candidates, on_threads
+from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.select import candidate_of, candidates
 from onednn_py.backends.onednn.wisdom import store
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem
@@ -309,27 +311,25 @@ def test_gradients_on_different_numbers_of_threads(
 
 @needs_onednn
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("are_short", [True, False])
-def test_gradients_that_rules_give_different_numbers_of_threads(
-    family: str, are_short: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fit_one_thread", [True, False])
+def test_gradients_to_which_rules_give_different_numbers_of_threads(
+    family: str, fit_one_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One plan runs both on the threads that fit them together."""
-    joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
-    engine = current_engine()
 
     def decided(engine: Engine, problem: Problem, choice: Choice | None = None) -> Candidate:
-        threads = int(problem.result_role == "src")
-        found = on_threads(engine, decide(engine, problem, choice), threads)
+        choice = Choice("f32", threads=int(problem.result_role == "src"))
+        found = candidate_of(engine, problem, Preference(choice))
         assert found is not None
         return found
 
+    monkeypatch.setattr(store, "_known", OrderedDict())
     monkeypatch.setattr(onednn_backend, "decide", decided)
-    monkeypatch.setattr(onednn_backend, "are_short", lambda parts: are_short)
-    problems = joint.sub_problems(KEYS)
-    assert {decided(engine, one.problem).choice.threads for one in problems} == {0, 1}
-    plan = plan_sub_problems(problems)
+    monkeypatch.setattr(select, "fit_one_thread", lambda problems: fit_one_thread)
+    joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
+    plan = plan_sub_problems(joint.sub_problems(KEYS))
     assert isinstance(plan, OneDNNPlan)
-    assert {one.choice.threads for one in plan.candidates} == {int(are_short)}
+    assert [one.choice.threads for one in plan.candidates] == 2 * [int(fit_one_thread)]
     for _ in range(3):
         joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
 

@@ -20,8 +20,7 @@ from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
 from .selection.equivalents import equivalent
 from .selection.limits import unsupported
-from .selection.select import is_possible, on_threads
-from .selection.thresholds import are_short
+from .selection.select import is_possible, with_equal_threads
 from .selection.workspace import exceeds_limit
 from .wisdom import Entry, Machine, store
 
@@ -31,7 +30,10 @@ _log = logging.getLogger("onednn_py")
 
 
 class _Decision(NamedTuple):
-    """How a problem is computed, whether by rules, and how long the candidates took if measured."""
+    """How a problem is computed, and how long the candidates took if they were measured.
+
+    Without wisdom and without measuring, rules alone have decided.
+    """
 
     candidate: Candidate
     is_by_rules: bool = False
@@ -131,23 +133,12 @@ def _sharing_plan(
         operation = one.candidate.formulation.asked.operation
         timings += [(f"{operation}: {name}", us) for name, us in one.timings]
     if all(one is not None and one.is_by_rules for one in decided):
-        candidates = _on_equal_threads(candidates)
+        candidates = with_equal_threads(current_engine(), candidates)
     if not share_tensors(candidates):
         return None
     shared = OneDNNPlan(current_engine(), *candidates, timings=timings)
     # The candidates run one after the other, in the same workspace.
     return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
-
-
-def _on_equal_threads(candidates: list[Candidate]) -> list[Candidate]:
-    """Return candidates in one chunk on the threads that fit both, so that they share a plan."""
-    is_split = any(len(candidate.formulation.chunks) > 1 for candidate in candidates)
-    if is_split or len({candidate.choice.threads for candidate in candidates}) == 1:
-        return candidates
-    engine = current_engine()
-    parts = [(one.formulation.asked, one.choice.activations) for one in candidates]
-    threads = 1 if are_short(parts) else 0
-    return [on_threads(engine, candidate, threads) or candidate for candidate in candidates]
 
 
 def recall(problem: Problem) -> tuple[Choice, Entry] | None:

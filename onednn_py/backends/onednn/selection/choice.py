@@ -34,8 +34,8 @@ class Choice:
     reference : bool
         Accept oneDNN's reference implementations, plain loop nests.
     threads : int
-        1 for a problem that is over before a second thread has begun; 0 for the threads
-        that the call has.
+        1 for a problem that one thread computes as fast as several; 0 for the threads that the
+        call has.
     chunks : int
         Into how many chunks the problem is split, which are computed one after the other, so
         that a reordered chunk is still in the caches when the primitive reads it, or takes less

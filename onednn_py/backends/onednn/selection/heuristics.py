@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from math import prod
 
 from onednn_py.problem.problem import Problem
@@ -11,7 +12,7 @@ from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
 from .rules import GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
-from .thresholds import are_short, is_small, minibatch_chunks
+from .thresholds import fit_one_thread, is_small, minibatch_chunks
 
 __all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
 
@@ -36,9 +37,6 @@ LEAST_SUMMED_APART_LAST = 2**17
 # (5.8 at worst), and 441 drawn after the rule 0.60 (4.1: 6 -> 32, 5 x 5, 3x3, 40 microseconds).
 EMULATES_BF16 = ("avx512_core", "avx512_core_vnni")
 LEAST_FLOPS_AN_ELEMENT = 64
-
-# Formulations whose primitive is executed once.
-IN_ONE_CHUNK = ("direct", "as_convolution", "flipped", "matmul")
 
 # Formulations that no rule need ask for, the family's own primitive first.
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
@@ -78,38 +76,38 @@ def preferences(
         for rule in rules(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
-            choice = Choice(
-                compute,
-                rule.formulation,
-                rule.activations,
-                rule.weights,
-                threads=_threads(problem, shape, rule.formulation, rule.activations, rule.threads),
-            )
+            choice = Choice(compute, rule.formulation, rule.activations, rule.weights)
+            threads = _threads(problem, shape, choice) if rule.threads is None else rule.threads
             yield Preference(
-                choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
+                replace(choice, threads=threads),
+                rule.family,
+                minibatch_chunks=number,
+                splits=splits or rule.splits,
             )
         for formulation in ANY_PROBLEM:
-            threads = _threads(problem, shape, formulation)
-            choice = Choice(dtype, formulation, threads=threads)
+            choice = Choice(dtype, formulation)
+            choice = replace(choice, threads=_threads(problem, shape, choice))
             yield Preference(choice, minibatch_chunks=chunks, splits=splits)
 
 
-def _threads(
-    problem: Problem,
-    shape: Shape,
-    formulation: str,
-    activations: str = "any",
-    threads: int | None = None,
-) -> int:
-    """Return the number of threads, as in `Choice`: what a rule says, or what a size is worth."""
-    if threads is not None:
-        return threads
+def _threads(problem: Problem, shape: Shape, choice: Choice) -> int:
+    """Return the number of threads, as in `Choice`, that a choice is worth."""
     if not is_small(problem):
         return 0
-    is_judged = shape.has_half_width and not shape.is_single and not shape.converted
-    if is_judged and formulation in IN_ONE_CHUNK:
-        return 1 if are_short([(problem, activations)]) else 0
+    if shape.has_half_width and shape.has_two_threads and _is_executed_once(problem, shape, choice):
+        return 1 if fit_one_thread([(problem, choice.activations)]) else 0
     return 1
+
+
+def _is_executed_once(problem: Problem, shape: Shape, choice: Choice) -> bool:
+    """Whether a choice takes one execution of its primitive, and no conversion."""
+    if choice.compute_dtype != problem.dtype:
+        return False
+    if choice.formulation == "flipped":  # one for each phase of the strides
+        return not shape.strided
+    if choice.formulation == "matmul":  # of weights, one for each image with channels first
+        return shape.channels_last or not shape.weights
+    return choice.formulation in ("direct", "as_convolution")
 
 
 def _preferred_dtypes(problem: Problem, cpu_isa: str) -> tuple[str, ...]:

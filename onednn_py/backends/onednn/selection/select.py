@@ -22,7 +22,7 @@ from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
 from .preference import Preference
 from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT, NOT_GEMM
-from .thresholds import may_run_on_one_thread, minibatch_chunks
+from .thresholds import fit_one_thread, is_small, may_run_on_one_thread, minibatch_chunks
 from .workspace import (
     agree_on_shared,
     copies_activations,
@@ -34,7 +34,7 @@ from .workspace import (
     split_within_limit,
 )
 
-__all__ = ["candidate_of", "candidates", "is_possible", "on_threads", "select"]
+__all__ = ["candidate_of", "candidates", "is_possible", "select", "with_equal_threads"]
 
 # The most that a choice from a file may name.
 MOST_CHUNKS = 1024
@@ -96,8 +96,26 @@ def _without_loops(engine: Engine, candidate: Candidate, preference: Preference)
     return candidate
 
 
-def on_threads(engine: Engine, candidate: Candidate, threads: int) -> Candidate | None:
-    """Return a candidate's implementation on so many threads, as in `Choice`; None if none is."""
+def with_equal_threads(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates of small problems on threads that fit all, so that they can share a plan.
+
+    Numbers of threads differ where `fit_one_thread` decides them, and are otherwise left alone.
+    """
+    numbers = {candidate.choice.threads for candidate in candidates}
+    if len(numbers) == 1 or not all(map(_is_small_in_one_chunk, candidates)):
+        return list(candidates)
+    problems = [(one.formulation.asked, one.choice.activations) for one in candidates]
+    threads = 1 if fit_one_thread(problems) else 0
+    return [_with_threads(engine, candidate, threads) or candidate for candidate in candidates]
+
+
+def _is_small_in_one_chunk(candidate: Candidate) -> bool:
+    formulation = candidate.formulation
+    return is_small(formulation.asked) and len(formulation.chunks) == 1 and not formulation.is_cast
+
+
+def _with_threads(engine: Engine, candidate: Candidate, threads: int) -> Candidate | None:
+    """Return a candidate's implementation on so many threads, None if there is none."""
     if candidate.choice.threads == threads:
         return candidate
     wanted = Preference(replace(candidate.choice, threads=threads), within_limit=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
-__all__ = ["are_short", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
+__all__ = ["fit_one_thread", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
 
 # Single-threaded up to this much work: 16 channels of 16 x 16 take 20 us on two threads and 9 on
 # one, 64 of 14 x 14 by 1x1 26 and 12; at 16 of 16 x 16 with minibatch 4 both take 25.
@@ -18,14 +18,16 @@ __all__ = ["are_short", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
 ONE_THREAD_FLOPS = 2_500_000
 ONE_THREAD_ELEMENTS = 40_000
 
-# Units of half the registers' width: one thread for small problems up to so many flops for each
-# execution, of the primitive or a reorder, at whose end threads wait for each other. Channels fill
-# registers of 8, and an element of a tensor takes as long as so many flops. Most primitives take
-# two executions where they read activations in place, and four where these are copied. Fitted on
-# 14,709 problems. Of 16,253 drawn afterwards, 537 get a second thread and take 0.87 of the time in
-# geometric mean (2.5 at worst), 0.89 with 0.2 ms of other work between calls; 3,770 small calls of
-# both gradients have 381, 0.83 (1.7). While other work is on the cores, problems of less work than
-# this, up to which two threads are faster otherwise, would take 1.0 to 1.1 times as long on two.
+# Where AVX-512 units have half width and a call has two threads, a small problem runs on one thread
+# if its work is at most so many flops for each execution, since threads wait for each other at the
+# end of an execution. The work has the channels rounded up to what the units take at a time, and so
+# many flops for each element. Most primitives take two executions where they read activations in
+# place, one for weights that are reordered, and four where activations are reordered, too.
+#
+# Fitted on 14,709 problems in float32 and bfloat16. With a second thread, 537 of 16,253 problems
+# that were drawn afterwards take 0.87 of the time in geometric mean (2.5 at worst), 0.89 with 0.2
+# ms of other work between calls; both gradients in one call 0.83 (1.7) of 381. Problems of 0.6 to
+# 1.0 of this limit gain 0.95 on idle cores, and take 1.0 to 1.1 times as long on busy ones.
 EXECUTION_FLOPS = 1_000_000
 ELEMENT_FLOPS = 40
 FILLED_CHANNELS = 8
@@ -57,29 +59,34 @@ LEAST_BF16_IMAGES = 4
 
 
 def is_small(problem: Problem, factor: int = 1) -> bool:
-    """Whether one thread is taken to be the better choice for a problem."""
+    """Whether a problem has so few flops and elements that one thread computes it on most CPUs."""
     elements = problem.src.size + problem.weights.size + problem.dst.size
     return problem.flops <= factor * ONE_THREAD_FLOPS and elements <= factor * ONE_THREAD_ELEMENTS
 
 
-def are_short(parts: Iterable[tuple[Problem, str]]) -> bool:
+def fit_one_thread(problems: Iterable[tuple[Problem, str]]) -> bool:
     """Whether one thread is enough for small problems, where AVX-512 units have half width.
 
     Parameters
     ----------
-    parts : iterable of (Problem, str)
+    problems : iterable of (Problem, str)
         What is computed, one after the other, each with the layout of its activations as in
         `Choice`.
+
+    Returns
+    -------
+    bool
+        False if two threads are faster.
     """
     work = executions = 0.0
-    for problem, activations in parts:
+    for problem, activations in problems:
         work += _work(problem)
         executions += IN_PLACE_EXECUTIONS if activations == "given" else COPYING_EXECUTIONS
     return work <= EXECUTION_FLOPS * executions
 
 
 def _work(problem: Problem) -> float:
-    """Return the flops of a problem in filled registers, and those that its elements cost."""
+    """Return the flops of a problem with channels rounded up, and those that its elements cost."""
     groups, outputs, inputs = problem.weights.shape[:3]
     if groups > 1 and outputs == inputs == 1:
         flops = problem.flops / groups * _filled(groups)

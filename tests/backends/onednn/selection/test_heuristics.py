@@ -210,36 +210,59 @@ def test_bfloat16_without_its_instructions(text: str, cpu_isa: str, dtype: str) 
         )
 
 
-@pytest.mark.parametrize(
-    ("data_format", "halves", "available", "dtype", "threads"),
-    [
-        ("NXC", True, 2, "f32", 0),
-        ("NXC", False, 2, "f32", 1),
-        ("NXC", True, 1, "f32", 1),
-        ("NXC", True, 2, "f16", 1),
-    ],
-)
-def test_threads_of_small_problems(
-    data_format: str, halves: bool, available: int, dtype: str, threads: int
-) -> None:
-    """Where units have half width, a small problem may have enough work for several threads."""
-    problem = problem_of("mb16ic2ih18oc2kh3ph1", "FWD_D", dtype, data_format)
-    ruled = preferences(problem, available, "avx512_core_bf16", halves_avx512=halves)
-    in_place = [one.choice for one in ruled if one.choice.activations == "given"]
-    of_f32 = [choice.threads for choice in in_place if choice.compute_dtype == "f32"]
-    assert of_f32
-    assert set(of_f32) == {threads}
+def threads_of(
+    rule: Rule,
+    text: str = "mb16ic2ih18oc2kh3ph1 FWD_D f32 NXC",
+    *,
+    halves_avx512: bool = True,
+    available: int = 2,
+) -> int:
+    """Return the number of threads that a problem of two threads' work gets by a rule."""
+    ruled = preferences(
+        problem_of(*text.split()),
+        available,
+        "avx512_core_bf16",
+        halves_avx512=halves_avx512,
+        rules=lambda _: [rule],
+    )
+    return next(ruled).choice.threads
 
 
-def test_threads_that_a_rule_names() -> None:
-    """Executions of one image each are too short for several threads."""
-    rule = Rule(lambda s: True, "given", JIT, "", formulation="dst_as_weights")
-    named = replace(rule, threads=1, formulation="direct")
-    problem = problem_of("mb16ic2ih18oc2kh3ph1", "FWD_D", "f32", "NXC")
-    for one, threads in ((rule, 1), (named, 1), (replace(rule, formulation="direct"), 0)):
-        first = next(
-            preferences(
-                problem, 2, "avx512_core_bf16", halves_avx512=True, rules=lambda _, one=one: [one]
-            )
-        )
-        assert first.choice.threads == threads
+class TestThreadsOfSmallProblems:
+    """Where units have half width, the work decides; elsewhere one thread computes them."""
+
+    IN_PLACE = Rule(lambda _: True, "given", JIT, "")
+
+    def test_by_width_and_by_threads_of_the_call(self) -> None:
+        assert threads_of(self.IN_PLACE) == 0
+        assert threads_of(self.IN_PLACE, halves_avx512=False) == 1
+        for available in (0, 1, 8):  # more than two were not measured
+            assert threads_of(self.IN_PLACE, available=available) == 1
+
+    def test_a_rule_may_name_the_number(self) -> None:
+        assert threads_of(replace(self.IN_PLACE, threads=1)) == 1
+
+    @pytest.mark.parametrize(
+        ("dtype", "compute_dtype", "threads"), [("bf16", "", 0), ("bf16", "f32", 1)]
+    )
+    def test_conversions_are_not_counted(
+        self, dtype: str, compute_dtype: str, threads: int
+    ) -> None:
+        rule = replace(self.IN_PLACE, compute_dtype=compute_dtype)
+        assert threads_of(rule, f"mb16ic2ih18oc2kh3ph1 FWD_D {dtype} NXC") == threads
+
+    @pytest.mark.parametrize(
+        ("formulation", "text", "threads"),
+        [
+            ("as_convolution", "mb16ic2ih18oc2kh3ph1 BWD_D f32 NXC", 0),
+            ("flipped", "mb16ic2ih18oc2kh3ph1 BWD_D f32 NXC", 0),
+            ("flipped", "mb16ic2ih18oc2oh9kh3sh2ph1 BWD_D f32 NXC", 1),
+            ("matmul", "mb4ic1ih33oc8kh1 BWD_W f32 NXC", 0),
+            ("matmul", "mb4ic1ih33oc8kh1 BWD_D f32 NCX", 0),
+            ("matmul", "mb4ic1ih33oc8kh1 BWD_W f32 NCX", 1),
+            ("dst_as_weights", "mb16ic2ih18oc2kh3ph1 BWD_W f32 NXC", 1),
+        ],
+    )
+    def test_several_executions(self, formulation: str, text: str, threads: int) -> None:
+        """One for each phase of the strides, or for each image, is too short for two threads."""
+        assert threads_of(replace(self.IN_PLACE, formulation=formulation), text) == threads

@@ -10,7 +10,8 @@ import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection import descriptors
+from onednn_py.backends.onednn.selection import descriptors, select
+from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
@@ -21,9 +22,10 @@ from onednn_py.backends.onednn.selection.select import (
     candidate_of,
     candidates,
     is_possible,
+    with_equal_threads,
 )
 from onednn_py.backends.onednn.selection.thresholds import may_run_on_one_thread
-from onednn_py.backends.onednn.selection.workspace import feasible
+from onednn_py.backends.onednn.selection.workspace import feasible, split_candidate
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case as Benchdnn
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
@@ -255,6 +257,47 @@ def test_weights_in_bfloat16_are_computed_in_bfloat16(
             candidate.choice.compute_dtype == "bf16"
             for candidate in candidates(current_engine(), problem)
         )
+
+
+class TestEqualThreads:
+    """Candidates of both gradients that share a plan must have one number of threads."""
+
+    SMALL, LARGE = "mb2ic8ih10oc8kh3ph1", "mb4ic32ih28oc32kh3ph1"
+
+    def pair(self, text: str, dtype: str = "f32", compute_dtype: str = "f32") -> list[Candidate]:
+        found = []
+        for direction, threads in (("BWD_D", 1), ("BWD_W", 0)):
+            problem = Benchdnn(parse_descriptor(text), direction, dtype, "NCX").problem()
+            wanted = Preference(Choice(compute_dtype, threads=threads))
+            candidate = candidate_of(current_engine(), problem, wanted)
+            assert candidate is not None
+            found.append(candidate)
+        return found
+
+    @pytest.mark.parametrize("fits", [True, False])
+    def test_small_problems(self, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(select, "fit_one_thread", lambda problems: fits)
+        pair = self.pair(self.SMALL)
+        equal = with_equal_threads(current_engine(), pair)
+        assert [one.choice for one in equal] == [
+            replace(one.choice, threads=int(fits)) for one in pair
+        ]
+        again = with_equal_threads(current_engine(), equal)
+        assert all(one is other for one, other in zip(again, equal, strict=True))
+
+    def test_no_implementation_on_so_many_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pair = self.pair(self.SMALL)
+        monkeypatch.setattr(select, "candidate_of", lambda *arguments: None)
+        assert with_equal_threads(current_engine(), pair) == pair
+
+    def test_others_are_left_alone(self) -> None:
+        """Rules that name a number are for large problems, chunks or conversions."""
+        pairs = [self.pair(self.LARGE), self.pair(self.SMALL, "f16")]
+        data, weights = self.pair(self.SMALL)
+        chunked = split_candidate(current_engine(), weights, "minibatch", 2)
+        assert chunked is not None
+        for pair in (*pairs, [data, chunked]):
+            assert with_equal_threads(current_engine(), pair) == pair
 
 
 def has_implementation(problem: Problem, choice: Choice) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection import thresholds
 from onednn_py.backends.onednn.selection.thresholds import (
-    are_short,
+    fit_one_thread,
     is_small,
     minibatch_chunks,
 )
@@ -24,36 +24,38 @@ def chunks(
 
 
 @pytest.mark.parametrize(
-    ("text", "activations", "short"),
+    ("text", "activations", "fits"),
     [
         ("mb1ic8ih8oc8kh3ph1", "given", True),
         ("mb4ic8ih14oc16kh3ph1", "given", False),
         ("mb4ic8ih14oc16kh3ph1", "any", True),
-        # Registers of 8 channels are filled: so few channels cost more than 8 in fewer images.
+        # Channels are rounded up to 8: 16 images of 2 channels cost more than 3 images of 8.
         ("mb16ic2ih18oc2kh3ph1", "given", False),
         ("mb3ic8ih16oc8kh3ph1", "given", True),
-        # Depthwise channels fill them together.
+        # Depthwise channels are rounded up together.
         ("g32mb4ic32ih8oc32kh3ph1", "given", True),
         ("g8mb16ic8ih10oc8kh5ph2", "given", True),
         # Most of this work is to read and write elements.
         ("mb1ic18ih33oc18kh1ph0", "given", False),
     ],
 )
-def test_short_work_for_one_thread(text: str, activations: str, short: bool) -> None:
+def test_work_for_one_thread(text: str, activations: str, fits: bool) -> None:
     problem = Case(parse_descriptor(text), "BWD_D", "f32", "NXC").problem()
     assert is_small(problem)
-    assert are_short([(problem, activations)]) is short
+    assert fit_one_thread([(problem, activations)]) is fits
 
 
-def test_short_work_of_both_gradients() -> None:
-    """Both are short together where the one has executions to spare for the other."""
+def test_work_of_both_gradients() -> None:
+    """One thread is enough for both where the one has executions to spare for the other."""
     descriptor = parse_descriptor("mb4ic8ih14oc16kh3ph1")
     data, weights = (
         Case(descriptor, direction, "f32", "NXC").problem() for direction in ("BWD_D", "BWD_W")
     )
-    assert not are_short([(data, "given"), (weights, "given")])
-    assert are_short([(data, "any"), (weights, "any")])
-    assert are_short([(data, "given"), (weights, "any")]) is not are_short([(data, "given")])
+    assert not fit_one_thread([(data, "given"), (weights, "given")])
+    assert fit_one_thread([(data, "any"), (weights, "any")])
+    assert fit_one_thread([(data, "given"), (weights, "any")]) is not fit_one_thread(
+        [(data, "given")]
+    )
 
 
 def test_large_activations_are_split() -> None:

@@ -19,12 +19,12 @@ def _deep(shape: Shape) -> bool:
 
 def _upsamples(shape: Shape) -> bool:
     """Whether a problem is the forward pass of a transposed convolution with strides."""
-    return _deep(shape) and shape.data and shape.transposed and shape.strided and not shape.is_1x1
+    return shape.data and shape.transposed and shape.strided and not shape.is_1x1 and _deep(shape)
 
 
-def _is_shortcut(shape: Shape) -> bool:
+def _is_deep_strided_1x1(shape: Shape) -> bool:
     """Whether a problem is a strided 1x1 convolution between many channels."""
-    return _deep(shape) and is_strided_1x1(shape)
+    return is_strided_1x1(shape) and shape.channels >= 32
 
 
 def _src_size(shape: Shape) -> int:
@@ -35,9 +35,9 @@ def _src_size(shape: Shape) -> int:
 F32 = (
     Rule(
         lambda s: (
-            _upsamples(s)
-            and not s.bf16
+            not s.bf16
             and not s.channels_last
+            and _upsamples(s)
             and (s.outputs <= 256 or s.larger_kernel)
             and s.all_pixels > 100
         ),
@@ -48,9 +48,9 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _upsamples(s)
-            and not s.bf16
+            not s.bf16
             and s.channels_last
+            and _upsamples(s)
             and s.images >= 4
             and s.flops < 2e9
             and (s.outputs < 512 or s.larger_kernel)
@@ -63,10 +63,10 @@ F32 = (
     # oneDNN has no layout for every second element of an odd side: there, the next rule decides.
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and not s.bf16
+            not s.bf16
             and s.forward
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and 2 * s.outputs <= 5 * s.inputs
             and s.pixels >= 100
@@ -78,10 +78,10 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and not s.bf16
+            not s.bf16
             and s.forward
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.outputs >= 192
             and s.weights_size < 1e6
@@ -93,10 +93,10 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and not s.bf16
+            not s.bf16
             and s.data
             and s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.inputs >= 128
             and s.outputs >= 48
             and s.weights_size <= 80_000
@@ -109,10 +109,10 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and not s.bf16
+            not s.bf16
             and s.weights
             and s.channels_last
+            and _is_deep_strided_1x1(s)
             and 128 <= s.outputs <= 320
             and s.pixels >= 450
             and _src_size(s) >= 3e6
@@ -123,10 +123,10 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and not s.bf16
+            not s.bf16
             and s.weights
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.outputs <= 64
             and s.pixels >= 500
@@ -138,13 +138,13 @@ F32 = (
     ),
     Rule(
         lambda s: (
-            _deep(s)
-            and not s.bf16
+            not s.bf16
             and s.weights
             and not s.channels_last
-            and s.padded_depth
             and not s.transposed
             and not s.strided
+            and _deep(s)
+            and s.padded_depth
             and s.outputs >= 128
             and s.pixels < 5000
             and s.images < 32
@@ -159,11 +159,11 @@ F32 = (
 BF16 = (
     Rule(
         lambda s: (
-            _deep(s)
-            and s.bf16
+            s.bf16
             and s.weights
             and not s.channels_last
             and s.transposed
+            and _deep(s)
             and s.in_patches
             and s.outputs <= 128
             and s.inputs >= 160
@@ -175,10 +175,10 @@ BF16 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and s.bf16
+            s.bf16
             and s.weights
             and s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.pixels >= 16
             and s.images >= 4
@@ -187,13 +187,14 @@ BF16 = (
         JIT_BF16_1X1,
         "0.86, 1.19 of 40",
     ),
-    # The kernels of the rule before lack sides that are no multiple of the stride.
+    # The implementation of the rule before takes no sides that are no multiple of the stride: this
+    # rule decides there.
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and s.bf16
+            s.bf16
             and s.weights
             and s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.channels >= 64
             and s.images >= 4
@@ -205,10 +206,10 @@ BF16 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and s.bf16
+            s.bf16
             and s.data
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.inputs >= 320
         ),
@@ -218,10 +219,10 @@ BF16 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and s.bf16
+            s.bf16
             and s.forward
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and s.outputs <= s.inputs
         ),
@@ -232,10 +233,10 @@ BF16 = (
     ),
     Rule(
         lambda s: (
-            _is_shortcut(s)
-            and s.bf16
+            s.bf16
             and s.forward
             and not s.channels_last
+            and _is_deep_strided_1x1(s)
             and s.whole_blocks
             and 48 <= s.outputs <= s.inputs
             and s.pixels >= 400

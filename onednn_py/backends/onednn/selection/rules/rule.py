@@ -116,7 +116,7 @@ class Rule:
     splits : bool
         Whether an implementation over the workspace limit is taken in chunks, in float32 too.
     threads : int or None
-        As in `Choice`; None for as many as a problem of its size gets.
+        As in `Choice`; None for as many as a choice is worth for a problem of its size.
     on_full_width, on_half_width : callable
         What must apply, too, on CPUs without AMX whose AVX-512 units have full width, and where
         they have half the registers' width: rules that were fitted on other CPUs may lose there.
@@ -157,9 +157,10 @@ class Shape:
     fill pages of 4096 bytes, so that, with channels first, those of all channels at one pixel share
     few places of the caches. ``dst_size`` is that of the caller's dst, whichever role it has, and
     ``weights_size`` that of all groups. ``flops`` are those of the whole minibatch. A call that has
-    one thread ``is_single``. A ``large_depthwise`` problem, no volume, whose executions, one an
-    image, are too short for two threads has ``short_steps``. A problem ``is_strict`` unless its
-    float32 products may be rounded. A CPU ``has_amx``, or ``has_avx512_alone``, or
+    one thread ``is_single``, a call with two ``has_two_threads``. A ``large_depthwise`` problem, no
+    volume, whose executions, one an image, are too short for two threads has ``short_steps``. A
+    problem ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx``, or
+    ``has_avx512_alone``, or
     ``has_avx2_alone``, or none of these; it ``has_half_width`` if its AVX-512, without AMX, takes
     halves of registers in turn, otherwise ``has_full_width``.
     """
@@ -174,6 +175,7 @@ class Shape:
         halves_avx512: bool = False,
     ) -> None:
         self.is_single = available == 1
+        self.has_two_threads = available == 2
         self.has_amx = "amx" in cpu_isa
         self.has_avx512_alone = not self.has_amx and "avx512" in cpu_isa
         self.has_full_width = self.has_avx512_alone and not halves_avx512
@@ -243,7 +245,7 @@ class Shape:
 
 
 def is_strided_1x1(shape: Shape) -> bool:
-    """Whether a problem is a 1x1 convolution in one group with strides, not too small for threads.
+    """Whether a problem, not a small one, is a 1x1 convolution in one group with strides.
 
     Such are the shortcuts of residual networks.
     """

@@ -1,4 +1,4 @@
-"""Rules of problems that one thread computes, in all directions."""
+"""Rules of small problems, which one thread computes on most CPUs, in all directions."""
 
 from __future__ import annotations
 

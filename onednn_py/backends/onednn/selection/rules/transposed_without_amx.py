@@ -7,7 +7,7 @@ implementation.
 
 Fitted on 1,320 problems drawn apart from the survey, on two cores of an AMD EPYC. Figures are times
 by the rule over those of the rules behind it, in geometric mean and at worst, of the problems that
-it applies to. docs/survey.md has what was gained on problems that were not looked at. Figures
+it applies to. docs/rules.md has what was gained on problems that were not looked at. Figures
 of all draws are of `benchmarks/survey.py --broad`, of problems that the rule was fitted on and of
 those that were drawn afterwards.
 """
