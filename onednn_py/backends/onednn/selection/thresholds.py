@@ -24,9 +24,9 @@ ONE_THREAD_ELEMENTS = 40_000
 # many flops for each element. Most primitives take two executions where they read activations in
 # place, one for weights that are reordered, and four where activations are reordered, too.
 #
-# Fitted on 14,709 problems in float32 and bfloat16. With a second thread, 537 of 16,253 problems
-# that were drawn afterwards take 0.87 of the time in geometric mean (2.5 at worst), 0.89 with 0.2
-# ms of other work between calls; both gradients in one call 0.83 (1.7) of 381. Problems of 0.6 to
+# Fitted on 14,709 problems in float32 and bfloat16. With a second thread, 632 of 18,629 problems
+# that were drawn afterwards take 0.86 of the time in geometric mean (3.2 at worst), 0.88 with 0.2
+# ms of other work between calls; both gradients in one call 0.79 (1.4) of 375. Problems of 0.6 to
 # 1.0 of this limit gain 0.95 on idle cores, and take 1.0 to 1.1 times as long on busy ones.
 EXECUTION_FLOPS = 1_000_000
 ELEMENT_FLOPS = 40

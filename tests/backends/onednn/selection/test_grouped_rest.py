@@ -28,9 +28,11 @@ VOLUME = case((6, 5, 7), 3, pads=1, minibatch=2, inputs=16, outputs=16, groups=1
 GEOMETRIES = {"thin": THIN, "dilated": DILATED, "volume": VOLUME}
 
 
-def applied(problem: Problem, cpu_isa: str = WITHOUT_AMX) -> list[Rule]:
+def applied(
+    problem: Problem, cpu_isa: str = WITHOUT_AMX, *, halves_avx512: bool = True
+) -> list[Rule]:
     own = set(map(id, GROUPED_REST))
-    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=True)
+    shape = Shape(problem, problem.dtype, available=2, cpu_isa=cpu_isa, halves_avx512=halves_avx512)
     return [rule for rule in rules_of(shape) if id(rule) in own]
 
 
@@ -77,21 +79,30 @@ def test_what_rules_prefer(
     assert preferred(applied(problem, AMX)) == expected
 
 
+COPIES = ["direct given jit", "direct any gemm"]
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "on_avx2", "on_half_width"),
     [
-        ("g4mb16ic16ih50oc64oh8kh4sh6ph0", ["direct given jit", "direct any gemm"]),
-        ("g2mb16ic32ih42oc8oh21kh2sh2ph0", ["direct given jit", "direct any gemm"]),
-        ("g2mb16ic64ih42oc8oh21kh2sh2ph0", []),
-        ("g2mb2ic32ih8oc32oh2kh3sh4ph0", []),
+        ("g4mb16ic16ih50oc64oh8kh4sh6ph0", COPIES, COPIES),
+        ("g2mb16ic32ih42oc8oh21kh2sh2ph0", COPIES, COPIES),
+        ("g2mb16ic16ih8oc8oh2kh3sh4ph0", COPIES, []),
+        ("g2mb16ic64ih42oc8oh21kh2sh2ph0", [], []),
+        ("g2mb2ic32ih8oc32oh2kh3sh4ph0", [], []),
     ],
 )
-def test_strided_data_gradients_on_avx2(text: str, expected: list[str]) -> None:
+def test_strided_data_gradients_by_copies(
+    text: str, on_avx2: list[str], on_half_width: list[str]
+) -> None:
     """Of many inputs, or of some inputs and few pixels, gemm on a copy takes longer."""
     general = ["direct given jit", "direct given gemm"]
     problem = problem_of(text, "BWD_D", "f32", "NXC")
-    assert preferred(applied(problem, "avx2")) == expected + general
-    assert preferred(applied(problem)) == general
+    assert preferred(applied(problem, "avx2")) == on_avx2 + general
+    assert preferred(applied(problem)) == on_half_width + general
+    assert preferred(applied(problem, halves_avx512=False)) == general
+    in_bf16 = applied(problem_of(text, "BWD_D", "bf16", "NXC"))
+    assert preferred(in_bf16) == general
 
 
 def test_bfloat16_of_cpus_with_amx() -> None:

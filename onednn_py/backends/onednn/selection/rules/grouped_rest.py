@@ -44,9 +44,10 @@ STRIDED = (
 )
 # There, gemm in the caller's layout took up to 25 times as long, where no other kernel has both the
 # strides and the kernel's size or dilation.
-STRIDED_AVX2 = (
+STRIDED_BY_COPIES = (
     "float32 on AVX2 alone 0.36, 1.43 of 77; of more inputs in a group, 2 of 32, 83 x 83, 3x3/4"
-    " dilated by 2: 2.39"
+    " dilated by 2: 2.39; half width"
+    " 0.53, 1.56 of 50, of fewer than 8 pixels 1.96 and 2.50"
 )
 STRIDED_TRANSPOSED = (
     "of all draws 0.34, 0.82 of 8; bf16 transposed 16 groups of 2 -> 32, 9 x 9, 4x4/2: 0.48"
@@ -91,12 +92,12 @@ def _strided_last(s: Shape) -> bool:
     return _strided_data(s) and s.channels_last
 
 
-def _strided_last_on_avx2(s: Shape) -> bool:
+def _strided_last_by_copies(s: Shape) -> bool:
     return (
-        s.has_avx2_alone
+        (s.has_avx2_alone or (s.has_half_width and not s.bf16 and s.pixels >= 8))
         and not s.transposed
-        and s.inputs <= (16 if s.pixels >= 40 else 8) * s.groups
         and _strided_last(s)
+        and s.inputs <= (16 if s.pixels >= 40 else 8) * s.groups
     )
 
 
@@ -115,8 +116,8 @@ GROUPED_REST = (
     Rule(_weights_last, "any", GEMM, LAST_WEIGHTS),
     Rule(_strided_first, "any", NOT_STRIDED, STRIDED),
     Rule(_strided_transposed_first, "nxc", JIT, STRIDED_TRANSPOSED, formulation="as_convolution"),
-    Rule(_strided_last_on_avx2, "given", NOT_GEMM_NOR_STRIDED, STRIDED_AVX2),
-    Rule(_strided_last_on_avx2, "any", GEMM, STRIDED_AVX2),
+    Rule(_strided_last_by_copies, "given", NOT_GEMM_NOR_STRIDED, STRIDED_BY_COPIES),
+    Rule(_strided_last_by_copies, "any", GEMM, STRIDED_BY_COPIES),
     Rule(_strided_last, "given", NOT_STRIDED, STRIDED),
     Rule(_strided_transposed_last, "given", JIT, STRIDED_TRANSPOSED, formulation="as_convolution"),
 )

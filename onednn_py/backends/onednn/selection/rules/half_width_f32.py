@@ -349,4 +349,20 @@ HALF_WIDTH_F32 = (
         JIT,
         "0.89, 1.18 of 65",
     ),
+    # gemm alone has both strides and dilations, and is slow on few channels in the caller's layout.
+    Rule(
+        lambda s: (
+            not s.bf16
+            and s.dense_last
+            and s.data
+            and not s.transposed
+            and s.strided
+            and s.dilated
+            and s.inputs <= 3
+            and s.outputs < 64
+        ),
+        "any",
+        GEMM,
+        "0.48, 1.66 of 50; of 64 outputs and more 1.2 to 2.2",
+    ),
 )
