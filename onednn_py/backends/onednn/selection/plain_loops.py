@@ -14,6 +14,7 @@ from .candidate import Candidate
 from .choice import Choice
 from .preference import Preference
 from .rules import GEMM, NOT_GEMM, Shape
+from .thresholds import minibatch_chunks
 
 __all__ = ["in_place_of_loops"]
 
@@ -61,6 +62,15 @@ def in_place_of_loops(
             flipped = replace(other, formulation="flipped", activations=activations)
             for family in families:
                 yield replace(preference, choice=flipped, family=family)
+        if shape.has_amx:
+            return
+        # Strides of too many phases have no such convolutions. Of 1,750 drawn problems with a bias,
+        # 28 take 0.17 of the time in float32 (0.72 at worst). AMX was not measured.
+        yield replace(
+            preference,
+            choice=replace(other, compute_dtype="f32"),
+            minibatch_chunks=minibatch_chunks(problem, "f32"),
+        )
 
 
 def _sums_slowly(shape: Shape, choice: Choice) -> bool:
