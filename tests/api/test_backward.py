@@ -326,7 +326,7 @@ def test_gradients_to_which_rules_give_different_numbers_of_threads(
     monkeypatch.setattr(store, "_known", OrderedDict())
     monkeypatch.setattr(onednn_backend, "decide", decided)
     monkeypatch.setattr(select, "fit_one_thread", lambda problems: fit_one_thread)
-    joint = Joint(CURATED["2d_blocked_channels"].integers("f32"), family, "NCX")
+    joint = Joint(case((9, 8), 3, pads=1, inputs=16, outputs=16).integers("f32"), family)
     plan = plan_sub_problems(joint.sub_problems(KEYS))
     assert isinstance(plan, OneDNNPlan)
     assert [one.choice.threads for one in plan.candidates] == 2 * [int(fit_one_thread)]

@@ -95,7 +95,10 @@ COPIES = ["direct given jit", "direct any gemm"]
 def test_strided_data_gradients_by_copies(
     text: str, on_avx2: list[str], on_half_width: list[str]
 ) -> None:
-    """Of many inputs, or of some inputs and few pixels, gemm on a copy takes longer."""
+    """gemm on a copy takes longer of many inputs, or of some inputs and few pixels.
+
+    Half width has the rules in float32, of 8 pixels and more.
+    """
     general = ["direct given jit", "direct given gemm"]
     problem = problem_of(text, "BWD_D", "f32", "NXC")
     assert preferred(applied(problem, "avx2")) == on_avx2 + general

@@ -42,12 +42,11 @@ STRIDED = (
     "of all draws 0.32, 1.67 of 13; f32 32 groups of 32 -> 32, 8 x 8, 3x3/2, data: 0.38; bf16 2"
     " groups of 32 -> 1, 144 x 144, 4x4/4, data: 1.67"
 )
-# There, gemm in the caller's layout took up to 25 times as long, where no other kernel has both the
-# strides and the kernel's size or dilation.
+# With channels last, gemm in the caller's layout took up to 25 times as long on AVX2 alone, where
+# no other kernel has both the strides and the kernel's size or dilation.
 STRIDED_BY_COPIES = (
     "float32 on AVX2 alone 0.36, 1.43 of 77; of more inputs in a group, 2 of 32, 83 x 83, 3x3/4"
-    " dilated by 2: 2.39; half width"
-    " 0.53, 1.56 of 50, of fewer than 8 pixels 1.96 and 2.50"
+    " dilated by 2: 2.39; half width 0.53, 1.56 of 50, of fewer than 8 pixels 1.96 and 2.50"
 )
 STRIDED_TRANSPOSED = (
     "of all draws 0.34, 0.82 of 8; bf16 transposed 16 groups of 2 -> 32, 9 x 9, 4x4/2: 0.48"
