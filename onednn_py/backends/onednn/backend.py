@@ -125,14 +125,15 @@ def _sharing_plan(
     """Return a single plan of all problems of a call, None where each needs its own plan."""
     if not any(sub_problem.names for sub_problem in sub_problems):
         return None
-    candidates, timings = [], []
+    candidates, timings, are_by_rules = [], [], True
     for sub_problem, one in zip(sub_problems, decided, strict=True):
         if one is None:
             return None
         candidates.append(one.candidate.named(dict(sub_problem.names)))
+        are_by_rules = are_by_rules and one.is_by_rules
         operation = one.candidate.formulation.asked.operation
         timings += [(f"{operation}: {name}", us) for name, us in one.timings]
-    if all(one is not None and one.is_by_rules for one in decided):
+    if are_by_rules:
         candidates = with_equal_threads(current_engine(), candidates)
     if not share_tensors(candidates):
         return None

@@ -60,8 +60,8 @@ LEAST_BF16_IMAGES = 4
 
 def is_small(problem: Problem, factor: int = 1) -> bool:
     """Whether a problem has so few flops and elements that one thread computes it on most CPUs."""
-    elements = problem.src.size + problem.weights.size + problem.dst.size
-    return problem.flops <= factor * ONE_THREAD_FLOPS and elements <= factor * ONE_THREAD_ELEMENTS
+    most_flops, most_elements = factor * ONE_THREAD_FLOPS, factor * ONE_THREAD_ELEMENTS
+    return problem.flops <= most_flops and _elements(problem) <= most_elements
 
 
 def fit_one_thread(problems: Iterable[tuple[Problem, str]]) -> bool:
@@ -92,8 +92,11 @@ def _work(problem: Problem) -> float:
         flops = problem.flops / groups * _filled(groups)
     else:
         flops = problem.flops / (outputs * inputs) * _filled(outputs) * _filled(inputs)
-    elements = problem.src.size + problem.weights.size + problem.dst.size
-    return flops + ELEMENT_FLOPS * elements
+    return flops + ELEMENT_FLOPS * _elements(problem)
+
+
+def _elements(problem: Problem) -> int:
+    return problem.src.size + problem.weights.size + problem.dst.size
 
 
 def _filled(channels: int) -> int:

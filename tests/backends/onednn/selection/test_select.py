@@ -264,11 +264,11 @@ class TestEqualThreads:
 
     SMALL, LARGE = "mb2ic8ih10oc8kh3ph1", "mb4ic32ih28oc32kh3ph1"
 
-    def pair(self, text: str, dtype: str = "f32", compute_dtype: str = "f32") -> list[Candidate]:
+    def pair(self, text: str, dtype: str = "f32") -> list[Candidate]:
         found = []
         for direction, threads in (("BWD_D", 1), ("BWD_W", 0)):
             problem = Benchdnn(parse_descriptor(text), direction, dtype, "NCX").problem()
-            wanted = Preference(Choice(compute_dtype, threads=threads))
+            wanted = Preference(Choice("f32", threads=threads))
             candidate = candidate_of(current_engine(), problem, wanted)
             assert candidate is not None
             found.append(candidate)

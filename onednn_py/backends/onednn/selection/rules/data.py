@@ -318,8 +318,8 @@ DATA = (
         lambda s: s.dense_last and s.is_1x1 and s.pixels < 100 and s.channels >= 128 and not s.bf16,
         "any",
         JIT_1X1,
-        "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9; half width of 32 images 1.14"
-        " of 5",
+        "512 -> 2048, 7 x 7: 1.0, where the caller's layout has 0.9; half width of 32 images"
+        " and more 1.14 of 5",
         on_half_width=lambda s: s.images < 32,
     ),
     Rule(

@@ -160,9 +160,8 @@ class Shape:
     one thread ``is_single``, a call with two ``has_two_threads``. A ``large_depthwise`` problem, no
     volume, whose executions, one an image, are too short for two threads has ``short_steps``. A
     problem ``is_strict`` unless its float32 products may be rounded. A CPU ``has_amx``, or
-    ``has_avx512_alone``, or
-    ``has_avx2_alone``, or none of these; it ``has_half_width`` if its AVX-512, without AMX, takes
-    halves of registers in turn, otherwise ``has_full_width``.
+    ``has_avx512_alone``, or ``has_avx2_alone``, or none of these; it ``has_half_width`` if its
+    AVX-512, without AMX, takes halves of registers in turn, otherwise ``has_full_width``.
     """
 
     def __init__(

@@ -59,7 +59,8 @@ TRANSPOSED = (
         JIT,
         "transposed 20 -> 2, 5 x 5, 2x2/2: 5.2; 48 -> 30, 21 x 21, 4x4/2: 1.8; 32 -> 144, 4 x 7 x"
         " 3, 1x1x1/2: 0.8; 20 problems: 1.4 in geometric mean; of more channels, 128 -> 64, 196 x"
-        " 196, 2x2/2: 0.55; half width, one image of 1000 channels, 1.42 to 1.75 of 4",
+        " 196, 2x2/2: 0.55; half width, one image of 1000 outputs and more, 1.42 to"
+        " 1.75 of 4",
         formulation="as_convolution",
         on_half_width=lambda s: s.images > 1 or s.outputs < 1000,
     ),
