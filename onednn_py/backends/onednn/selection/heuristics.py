@@ -12,7 +12,7 @@ from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
 from .rules import GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
-from .thresholds import fit_one_thread, is_small, minibatch_chunks
+from .thresholds import Work, fit_one_thread, is_small, minibatch_chunks
 
 __all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
 
@@ -77,26 +77,31 @@ def preferences(
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
             choice = Choice(compute, rule.formulation, rule.activations, rule.weights)
-            threads = _threads(problem, shape, choice) if rule.threads is None else rule.threads
-            yield Preference(
-                replace(choice, threads=threads),
-                rule.family,
-                minibatch_chunks=number,
-                splits=splits or rule.splits,
+            preference = Preference(
+                choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
             )
+            if rule.threads is None:
+                yield _on_threads(preference, problem, shape)
+            else:
+                yield replace(preference, choice=replace(choice, threads=rule.threads))
         for formulation in ANY_PROBLEM:
             choice = Choice(dtype, formulation)
-            choice = replace(choice, threads=_threads(problem, shape, choice))
-            yield Preference(choice, minibatch_chunks=chunks, splits=splits)
+            preference = Preference(choice, minibatch_chunks=chunks, splits=splits)
+            yield _on_threads(preference, problem, shape)
 
 
-def _threads(problem: Problem, shape: Shape, choice: Choice) -> int:
-    """Return the number of threads, as in `Choice`, that a choice is worth."""
+def _on_threads(preference: Preference, problem: Problem, shape: Shape) -> Preference:
+    """Return a preference for the numbers of threads that its choice, and gemm, are worth."""
     if not is_small(problem):
-        return 0
-    if shape.has_half_width and shape.has_two_threads and _is_executed_once(problem, shape, choice):
-        return 1 if fit_one_thread([(problem, choice.activations)]) else 0
-    return 1
+        return preference
+    choice, threads, gemm_threads = preference.choice, 1, None
+    decides_work = shape.has_two_threads and (shape.has_half_width or shape.has_avx2_alone)
+    if decides_work and _is_executed_once(problem, shape, choice):
+        work = Work(problem, choice.activations)
+        threads = int(fit_one_thread([work]))
+        if shape.has_avx2_alone and choice.formulation != "matmul":
+            gemm_threads = int(fit_one_thread([work._replace(is_gemm_of_avx2=True)]))
+    return replace(preference, choice=replace(choice, threads=threads), gemm_threads=gemm_threads)
 
 
 def _is_executed_once(problem: Problem, shape: Shape, choice: Choice) -> bool:

@@ -27,6 +27,8 @@ class Preference:
     splits : bool
         Whether candidates over the workspace limit are split: into the fewest chunks that fit,
         or where none do and ``within_limit`` is not set into those that take least memory.
+    gemm_threads : int or None
+        Threads, as in `Choice`, for gemm where it is worth another number than others.
     """
 
     choice: Choice
@@ -34,3 +36,4 @@ class Preference:
     within_limit: bool = True
     minibatch_chunks: int = 1
     splits: bool = False
+    gemm_threads: int | None = None

@@ -22,7 +22,13 @@ from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
 from .preference import Preference
 from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT, NOT_GEMM
-from .thresholds import fit_one_thread, is_small, may_run_on_one_thread, minibatch_chunks
+from .thresholds import (
+    Work,
+    fit_one_thread,
+    is_small,
+    may_run_on_one_thread,
+    minibatch_chunks,
+)
 from .workspace import (
     agree_on_shared,
     copies_activations,
@@ -74,7 +80,8 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
             continue
         candidate = candidate_of(engine, problem, preference)
         if candidate is not None:
-            return _without_loops(engine, candidate, preference)
+            candidate = _without_loops(engine, candidate, preference)
+            return _on_threads_of_gemm(engine, candidate, preference)
     for fallback in fallbacks(problem):
         candidate = candidate_of(engine, problem, fallback)
         if candidate is not None:
@@ -96,6 +103,19 @@ def _without_loops(engine: Engine, candidate: Candidate, preference: Preference)
     return candidate
 
 
+def _on_threads_of_gemm(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate:
+    """Return a candidate of gemm on the threads that gemm is worth, any other one itself."""
+    threads = preference.gemm_threads
+    if threads is None or not _is_gemm_convolution(candidate):
+        return candidate
+    return _with_threads(engine, candidate, threads) or candidate
+
+
+def _is_gemm_convolution(candidate: Candidate) -> bool:
+    choice = candidate.choice
+    return choice.formulation != "matmul" and GEMM.search(choice.implementation) is not None
+
+
 def with_equal_threads(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates of small problems on threads that fit all, so that they can share a plan.
 
@@ -104,8 +124,16 @@ def with_equal_threads(engine: Engine, candidates: Sequence[Candidate]) -> list[
     numbers = {candidate.choice.threads for candidate in candidates}
     if len(numbers) == 1 or not all(map(_is_small_in_one_chunk, candidates)):
         return list(candidates)
-    problems = [(one.formulation.asked, one.choice.activations) for one in candidates]
-    threads = 1 if fit_one_thread(problems) else 0
+    has_avx2_alone = "avx2" in engine.library.cpu_isa
+    works = [
+        Work(
+            one.formulation.asked,
+            one.choice.activations,
+            is_gemm_of_avx2=has_avx2_alone and _is_gemm_convolution(one),
+        )
+        for one in candidates
+    ]
+    threads = int(fit_one_thread(works))
     return [_with_threads(engine, candidate, threads) or candidate for candidate in candidates]
 
 

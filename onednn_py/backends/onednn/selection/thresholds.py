@@ -6,11 +6,12 @@ Figures are of oneDNN v3.2 on two cores with AVX-512 and 32 MB of cache for both
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
-__all__ = ["fit_one_thread", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
+__all__ = ["Work", "fit_one_thread", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
 
 # Single-threaded up to this much work: 16 channels of 16 x 16 take 20 us on two threads and 9 on
 # one, 64 of 14 x 14 by 1x1 26 and 12; at 16 of 16 x 16 with minibatch 4 both take 25.
@@ -18,21 +19,29 @@ __all__ = ["fit_one_thread", "is_small", "may_run_on_one_thread", "minibatch_chu
 ONE_THREAD_FLOPS = 2_500_000
 ONE_THREAD_ELEMENTS = 40_000
 
-# Where AVX-512 units have half width and a call has two threads, a small problem runs on one thread
-# if its work is at most so many flops for each execution, since threads wait for each other at the
-# end of an execution. The work has the channels rounded up to what the units take at a time, and so
-# many flops for each element. Most primitives take two executions where they read activations in
-# place, one for weights that are reordered, and four where activations are reordered, too.
+# Where AVX-512 units have half width, or the CPU has AVX2 alone, and a call has two threads, a small
+# problem runs on one thread if its work is at most so many flops for each execution, since threads
+# wait for each other at the end of an execution. The work has the channels rounded up to what the
+# units take at a time, and so many flops for each element. Most primitives take two executions
+# where they read activations in place, one for weights that are reordered, and four where
+# activations are reordered, too.
 #
-# Fitted on 14,709 problems in float32 and bfloat16. With a second thread, 632 of 18,629 problems
-# that were drawn afterwards take 0.86 of the time in geometric mean (3.2 at worst), 0.88 with 0.2
-# ms of other work between calls; both gradients in one call 0.79 (1.4) of 375. Problems of 0.6 to
-# 1.0 of this limit gain 0.95 on idle cores, and take 1.0 to 1.1 times as long on busy ones.
+# Fitted on 14,709 problems in float32 and bfloat16 on half width. With a second thread, 632 of
+# 18,629 problems that were drawn afterwards take 0.86 of the time in geometric mean (3.2 at worst),
+# 0.88 with 0.2 ms of other work between calls; both gradients in one call 0.79 (1.4) of 375.
+# Problems of 0.6 to 1.0 of this limit gain 0.95 on idle cores, and take 1.0 to 1.1 times as long on
+# busy ones. With AVX2 alone, 988 of 4,771 small problems, all drawn afterwards, take 0.80 (2.8) of
+# the time, 0.87 with other work between calls; both gradients 0.75 (2.3) of 960.
 EXECUTION_FLOPS = 1_000_000
 ELEMENT_FLOPS = 40
 FILLED_CHANNELS = 8
 IN_PLACE_EXECUTIONS = 2
 COPYING_EXECUTIONS = 4
+
+# With AVX2 alone, gemm takes longer for so little work, since it copies windows of src. So few
+# flops for each execution were fitted on 1,465 problems. Of those drawn afterwards, 3,752 get a
+# second thread by this limit alone, and take 0.77 of the time, 0.85 with other work between calls.
+GEMM_EXECUTION_FLOPS = 300_000
 
 # Activations of so many bytes leave the caches between a reorder and the primitive, so that
 # the minibatch is split. In one chunk, depthwise 128, 56 x 56, 3x3 takes 2.4 times as long
@@ -64,28 +73,43 @@ def is_small(problem: Problem, factor: int = 1) -> bool:
     return problem.flops <= most_flops and _elements(problem) <= most_elements
 
 
-def fit_one_thread(problems: Iterable[tuple[Problem, str]]) -> bool:
-    """Whether one thread is enough for small problems, where AVX-512 units have half width.
+class Work(NamedTuple):
+    """What one thread computes, or several.
 
-    Parameters
+    Attributes
     ----------
-    problems : iterable of (Problem, str)
-        What is computed, one after the other, each with the layout of its activations as in
-        `Choice`.
-
-    Returns
-    -------
-    bool
-        False if two threads are faster.
+    problem : Problem
+    activations : str
+        Their layout, as in `Choice`.
+    is_gemm_of_avx2 : bool
+        Whether gemm computes a convolution on a CPU with AVX2 alone.
     """
-    work = executions = 0.0
-    for problem, activations in problems:
-        work += _work(problem)
-        executions += IN_PLACE_EXECUTIONS if activations == "given" else COPYING_EXECUTIONS
-    return work <= EXECUTION_FLOPS * executions
+
+    problem: Problem
+    activations: str
+    is_gemm_of_avx2: bool = False
+
+    @property
+    def executions(self) -> float:
+        """How many executions of `EXECUTION_FLOPS` it takes on one thread."""
+        least = GEMM_EXECUTION_FLOPS if self.is_gemm_of_avx2 else EXECUTION_FLOPS
+        return _flops(self.problem) / least
+
+    @property
+    def allowed(self) -> int:
+        return IN_PLACE_EXECUTIONS if self.activations == "given" else COPYING_EXECUTIONS
 
 
-def _work(problem: Problem) -> float:
+def fit_one_thread(works: Iterable[Work]) -> bool:
+    """Whether one thread is enough for small problems, computed one after the other.
+
+    For two threads on AVX-512 units of half width, or with AVX2 alone.
+    """
+    works = list(works)
+    return sum(one.executions for one in works) <= sum(one.allowed for one in works)
+
+
+def _flops(problem: Problem) -> float:
     """Return the flops of a problem with channels rounded up, and those that its elements cost."""
     groups, outputs, inputs = problem.weights.shape[:3]
     if groups > 1 and outputs == inputs == 1:

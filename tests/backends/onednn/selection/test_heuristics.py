@@ -214,6 +214,7 @@ def threads_of(
     rule: Rule,
     text: str = "mb16ic2ih18oc2kh3ph1 FWD_D f32 NXC",
     *,
+    cpu_isa: str = "avx512_core_bf16",
     halves_avx512: bool = True,
     available: int = 2,
 ) -> int:
@@ -221,7 +222,7 @@ def threads_of(
     ruled = preferences(
         problem_of(*text.split()),
         available,
-        "avx512_core_bf16",
+        cpu_isa,
         halves_avx512=halves_avx512,
         rules=lambda _: [rule],
     )
@@ -229,13 +230,15 @@ def threads_of(
 
 
 class TestThreadsOfSmallProblems:
-    """Where units have half width, the work decides; elsewhere one thread computes them."""
+    """With AVX2 alone or units of half width, the work decides; elsewhere they get one thread."""
 
     IN_PLACE = Rule(lambda _: True, "given", JIT, "")
 
     def test_by_width_and_by_threads_of_the_call(self) -> None:
         assert threads_of(self.IN_PLACE) == 0
         assert threads_of(self.IN_PLACE, halves_avx512=False) == 1
+        assert threads_of(self.IN_PLACE, cpu_isa="avx2", halves_avx512=False) == 0
+        assert threads_of(self.IN_PLACE, cpu_isa=AMX) == 1
         for available in (0, 1, 8):  # more than two were not measured
             assert threads_of(self.IN_PLACE, available=available) == 1
 
@@ -266,3 +269,25 @@ class TestThreadsOfSmallProblems:
     def test_several_executions(self, formulation: str, text: str, threads: int) -> None:
         """One for each phase of the strides, or for each image, is too short for two threads."""
         assert threads_of(replace(self.IN_PLACE, formulation=formulation), text) == threads
+
+    @pytest.mark.parametrize(
+        ("text", "formulation", "threads", "gemm_threads"),
+        [
+            ("mb1ic2ih8oc3kh3ph1", "direct", 1, 1),
+            ("mb3ic8ih12oc8kh3ph1", "direct", 1, 0),
+            ("mb3ic8ih12oc8kh3ph1", "as_convolution", 1, 0),
+            ("mb1ic24ih12oc24kh1", "matmul", 1, None),
+            ("mb16ic2ih18oc2kh3ph1", "direct", 0, 0),
+            ("mb4ic64ih56oc64kh3ph1", "direct", 0, None),
+        ],
+    )
+    def test_gemm_with_avx2_alone(
+        self, text: str, formulation: str, threads: int, gemm_threads: int | None
+    ) -> None:
+        rule = replace(self.IN_PLACE, formulation=formulation)
+        problem = problem_of(text, "FWD_D", "f32", "NXC")
+        for cpu_isa, expected in (("avx2", gemm_threads), ("avx512_core", None)):
+            found = next(
+                preferences(problem, 2, cpu_isa, halves_avx512=True, rules=lambda _: [rule])
+            )
+            assert (found.choice.threads, found.gemm_threads) == (threads, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_r
 from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
 from onednn_py.backends.onednn.selection.padded_channels import is_worth_padding
 from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.rules import GEMM, NOT_GEMM
 from onednn_py.backends.onednn.selection.select import (
     LAYOUTS,
     candidate_of,
@@ -298,6 +300,24 @@ class TestEqualThreads:
         assert chunked is not None
         for pair in (*pairs, [data, chunked]):
             assert with_equal_threads(current_engine(), pair) == pair
+
+
+class TestThreadsOfGemm:
+    """Only where gemm was found is it known that a problem is worth gemm's threads."""
+
+    PROBLEM = Benchdnn(parse_descriptor("mb2ic8ih10oc8kh3ph1"), "FWD_D", "f32", "NCX").problem()
+
+    def threads(self, family: re.Pattern[str], gemm_threads: int | None) -> int:
+        wanted = Preference(Choice("f32", threads=1), family, gemm_threads=gemm_threads)
+        found = select.select(current_engine(), self.PROBLEM, [wanted])
+        assert family.search(found.choice.implementation)
+        return found.choice.threads
+
+    def test_by_implementation(self) -> None:
+        assert self.threads(GEMM, 0) == 0
+        assert self.threads(GEMM, 1) == 1
+        assert self.threads(GEMM, None) == 1
+        assert self.threads(NOT_GEMM, 0) == 1
 
 
 def has_implementation(problem: Problem, choice: Choice) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection import thresholds
 from onednn_py.backends.onednn.selection.thresholds import (
+    Work,
     fit_one_thread,
     is_small,
     minibatch_chunks,
@@ -42,7 +43,7 @@ def chunks(
 def test_work_for_one_thread(text: str, activations: str, fits: bool) -> None:
     problem = Case(parse_descriptor(text), "BWD_D", "f32", "NXC").problem()
     assert is_small(problem)
-    assert fit_one_thread([(problem, activations)]) is fits
+    assert fit_one_thread([Work(problem, activations)]) is fits
 
 
 def test_work_of_both_gradients() -> None:
@@ -51,11 +52,25 @@ def test_work_of_both_gradients() -> None:
     data, weights = (
         Case(descriptor, direction, "f32", "NXC").problem() for direction in ("BWD_D", "BWD_W")
     )
-    assert not fit_one_thread([(data, "given"), (weights, "given")])
-    assert fit_one_thread([(data, "any"), (weights, "any")])
-    assert fit_one_thread([(data, "given"), (weights, "any")]) is not fit_one_thread(
-        [(data, "given")]
+    assert not fit_one_thread([Work(data, "given"), Work(weights, "given")])
+    assert fit_one_thread([Work(data, "any"), Work(weights, "any")])
+    assert fit_one_thread([Work(data, "given"), Work(weights, "any")]) is not fit_one_thread(
+        [Work(data, "given")]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "fits", "gemm_fits"),
+    [
+        ("mb1ic2ih8oc3kh3ph1", True, True),
+        ("mb3ic8ih12oc8kh3ph1", True, False),
+        ("mb4ic8ih14oc16kh3ph1", False, False),
+    ],
+)
+def test_gemm_takes_longer_with_avx2_alone(text: str, fits: bool, gemm_fits: bool) -> None:
+    problem = Case(parse_descriptor(text), "FWD_D", "f32", "NXC").problem()
+    assert fit_one_thread([Work(problem, "given")]) is fits
+    assert fit_one_thread([Work(problem, "given", is_gemm_of_avx2=True)]) is gemm_fits
 
 
 def test_large_activations_are_split() -> None:
