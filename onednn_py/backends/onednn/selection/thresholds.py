@@ -19,12 +19,12 @@ __all__ = ["Work", "fit_one_thread", "is_small", "may_run_on_one_thread", "minib
 ONE_THREAD_FLOPS = 2_500_000
 ONE_THREAD_ELEMENTS = 40_000
 
-# Where AVX-512 units have half width, or the CPU has AVX2 alone, and a call has two threads, a small
-# problem runs on one thread if its work is at most so many flops for each execution, since threads
-# wait for each other at the end of an execution. The work has the channels rounded up to what the
-# units take at a time, and so many flops for each element. Most primitives take two executions
-# where they read activations in place, one for weights that are reordered, and four where
-# activations are reordered, too.
+# Where AVX-512 units have half width, or the CPU has AVX2 alone, and a call has two threads, a
+# small problem runs on one thread if its work is at most so many flops for each execution, since
+# threads wait for each other at the end of an execution. The work has the channels rounded up to
+# what the units take at a time, and so many flops for each element. Most primitives take two
+# executions where they read activations in place, one for weights that are reordered, and four
+# where activations are reordered, too.
 #
 # Fitted on 14,709 problems in float32 and bfloat16 on half width. With a second thread, 632 of
 # 18,629 problems that were drawn afterwards take 0.86 of the time in geometric mean (3.2 at worst),
