@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
+from onednn_py.backends.onednn.selection.rules.avx2_few_inputs import AVX2_FEW_INPUTS
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
 from onednn_py.backends.onednn.selection.rules.avx2_pixels import AVX2_PIXELS
 from onednn_py.backends.onednn.selection.rules.avx2_powers import AVX2_POWERS
+from onednn_py.backends.onednn.selection.rules.avx2_strided_1x1 import AVX2_STRIDED_1X1
 from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
 from onednn_py.backends.onednn.selection.rules.avx2_volumes import AVX2_VOLUMES
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AVX2, applying, assert_exact, assert_own
+from tests.support.rules import AVX2, applying, assert_exact, assert_own, problem_of
 
 RULES = (
     *AVX2_VOLUMES,
@@ -22,7 +25,9 @@ RULES = (
     *AVX2_POWERS,
     *AVX2_UPSAMPLING,
     *AVX2_DEEP,
+    *AVX2_STRIDED_1X1,
     *AVX2_PADDED,
+    *AVX2_FEW_INPUTS,
     *AVX2_MERGED,
     *AVX2_FIRST,
     *AVX2_LAST,
@@ -137,7 +142,25 @@ OWN = {
     "deconv:mb1ic64id8oc16od16kd4sd2pd1 BWD_WB f32 NXC": ("any", "jit:avx2"),
     "mb2ic4id12oc16od12kd3pd1 BWD_W f32 NCX": ("nxc", "jit:avx2"),
     "g4mb1ic16id10oc16od10kd3pd1 BWD_W f32 NXC": ("nxc", "jit:avx2"),
+    "mb6ic16ih30oc32oh15kh1sh2ph0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb8ic2ih135oc8oh68kh1sh2ph0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "g8mb2ic32ih24oc64oh12kh1sh2ph0 FWD_B f32 NCX": ("any", "x64:gemm:jit"),
+    "mb2ic96ih14oc64oh7kh1sh2ph0 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "mb6ic16ih44oc64oh22kh1sh2ph0 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
+    "g4mb1ic16ih34oc32oh17kh1sh2ph0 BWD_WB f32 NCX": ("nxc", "jit:avx2"),
+    "mb1ic32ih20oc64oh10kh1sh2ph0 BWD_D f32 NXC": ("given", "jit_1x1:avx2"),
+    "mb8ic6ih76oc32oh38kh1sh2ph0 FWD_B f32 NXC": ("nxc", "jit_1x1:avx2"),
+    "mb1ic8ih37oc100oh19kh1sh2ph0 BWD_W f32 NXC": ("nxc", "jit_1x1:avx2"),
+    "mb2ic1ih56oc12oh56kh11ph5 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "mb4ic3ih61oc72oh61kh3ph1 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
+    "mb32ic4ih21oc6oh10kh4sh2ph1 BWD_WB f32 NXC": ("given", "jit:avx2"),
+    "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "g4mb8ic64id8oc32od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    "g8mb2ic64ih34oc32oh32kh3ph0 FWD_D f32 NXC": ("given", "brgconv:avx2"),
+    "deconv:g8mb2ic64ih21oc128oh41kh3sh2ph1 BWD_WB f32 NXC": ("any", "jit:avx2"),
 }
+# Where sides are no multiple of the stride, the first rule's formulation has no layout in oneDNN.
+BEHIND_STRIDED_1X1 = "mb2ic16ih31oc32oh16kh1sh2ph0 FWD_D f32 NCX"
 OTHERS = [
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
     "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
@@ -156,7 +179,16 @@ def test_rules_of_avx2(text: str) -> None:
 
 def test_each_rule_has_a_problem() -> None:
     found = {id(applying(RULES, text, AVX2)[0]) for text in OWN}
+    found.add(id(applying(RULES, BEHIND_STRIDED_1X1, AVX2)[1]))
     assert found == set(map(id, RULES))
+
+
+def test_a_rule_behind_strided_1x1() -> None:
+    first, behind, *_ = applying(RULES, BEHIND_STRIDED_1X1, AVX2)
+    assert (first.formulation, behind.formulation) == ("strided_1x1", "direct")
+    problem = problem_of(*BEHIND_STRIDED_1X1.split())
+    assert formulate(problem, "f32", first.formulation) is None
+    assert formulate(problem, "f32", behind.formulation) is not None
 
 
 @pytest.mark.parametrize("text", OTHERS)
@@ -165,6 +197,6 @@ def test_problems_that_none_of_them_is_for(text: str) -> None:
 
 
 @needs_onednn
-@pytest.mark.parametrize("text", OWN)
+@pytest.mark.parametrize("text", [*OWN, BEHIND_STRIDED_1X1])
 def test_results_are_exact(text: str) -> None:
     assert_exact(text)

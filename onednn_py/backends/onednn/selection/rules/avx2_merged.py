@@ -35,6 +35,36 @@ def _is_transposed_data(shape: Shape) -> bool:
 
 
 AVX2_MERGED = (
+    # gemm otherwise computes few outputs of many inputs.
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and s.forward
+            and s.in_groups
+            and not s.transposed
+            and s.outputs < s.inputs
+            and s.positions >= 8
+            and s.flops >= 1.5e7
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.63, 1.15 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            s.channels_last
+            and s.forward
+            and s.in_groups
+            and not s.transposed
+            and s.inputs >= 32
+            and s.all_pixels >= 1500
+        ),
+        "given",
+        BRGEMM_AVX2,
+        "0.73, 1.18 of 36",
+        formulation="merged_groups",
+    ),
     # The gradient of few outputs of a group: gemm computes one or two rows at a time.
     Rule(
         lambda s: (
