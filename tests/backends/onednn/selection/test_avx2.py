@@ -152,6 +152,7 @@ OWN = {
     "mb8ic6ih76oc32oh38kh1sh2ph0 FWD_B f32 NXC": ("nxc", "jit_1x1:avx2"),
     "mb1ic8ih37oc100oh19kh1sh2ph0 BWD_W f32 NXC": ("nxc", "jit_1x1:avx2"),
     "mb2ic1ih56oc12oh56kh11ph5 BWD_W f32 NCX": ("nxc", "jit:avx2"),
+    "mb4ic1ih181oc40oh181kh3ph1 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
     "mb4ic3ih61oc72oh61kh3ph1 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
     "mb32ic4ih21oc6oh10kh4sh2ph1 BWD_WB f32 NXC": ("given", "jit:avx2"),
     "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),

@@ -1,10 +1,8 @@
 """Rules of float32 for CPUs that have AVX2 and no AVX-512: weights gradients of few inputs.
 
-A network's first layer has such. oneDNN's kernel fills registers with outputs, or pixels, and its
-own layouts need more memory than the tensors where there are few inputs, so that the plan would
-split the minibatch. Fitted on 1,753 problems; ratios are of the rule's choice to that without it,
-by `benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric mean, worst,
-of so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
+Such is a network's first layer. Fitted on 1,753 problems; ratios are of the rule's choice to that
+without it, by `benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric
+mean, worst, of so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
 """
 
 from __future__ import annotations
@@ -39,18 +37,24 @@ AVX2_FEW_INPUTS = (
         "0.53, 0.97 of 24",
     ),
     Rule(
+        lambda s: not s.channels_last and _has_few_inputs(s) and s.inputs <= 2 and s.is_split,
+        "any",
+        GEMM,
+        "0.37, 0.56 of 9",
+    ),
+    Rule(
         lambda s: (
             not s.channels_last
             and _has_few_inputs(s)
             and s.group_products >= 200
-            and (s.inputs == 1 or not s.strided)
+            and not s.strided
             and s.positions < 25
             and s.all_pixels >= 10_000
             and not s.whole_pages
         ),
         "any",
         GEMM,
-        "0.55, 1.05 of 5",
+        "0.60, 1.05 of 6",
     ),
     Rule(
         lambda s: (
