@@ -12,7 +12,13 @@ from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
 from .rules import GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
-from .thresholds import Work, fit_one_thread, is_small, minibatch_chunks
+from .thresholds import (
+    GEMM_EXECUTION_FLOPS,
+    Work,
+    fit_one_thread,
+    is_small,
+    minibatch_chunks,
+)
 
 __all__ = ["fallbacks", "gains_from_bias_apart", "preferences"]
 
@@ -100,7 +106,9 @@ def _on_threads(preference: Preference, problem: Problem, shape: Shape) -> Prefe
         work = Work(problem, choice.activations)
         threads = int(fit_one_thread([work]))
         if shape.has_avx2_alone and choice.formulation != "matmul":
-            gemm_threads = int(fit_one_thread([work._replace(is_gemm_of_avx2=True)]))
+            gemm_threads = int(
+                fit_one_thread([work._replace(execution_flops=GEMM_EXECUTION_FLOPS)])
+            )
     return replace(preference, choice=replace(choice, threads=threads), gemm_threads=gemm_threads)
 
 

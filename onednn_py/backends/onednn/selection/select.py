@@ -23,6 +23,8 @@ from .plain_loops import in_place_of_loops
 from .preference import Preference
 from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT, NOT_GEMM
 from .thresholds import (
+    EXECUTION_FLOPS,
+    GEMM_EXECUTION_FLOPS,
     Work,
     fit_one_thread,
     is_small,
@@ -124,17 +126,18 @@ def with_equal_threads(engine: Engine, candidates: Sequence[Candidate]) -> list[
     numbers = {candidate.choice.threads for candidate in candidates}
     if len(numbers) == 1 or not all(map(_is_small_in_one_chunk, candidates)):
         return list(candidates)
-    has_avx2_alone = "avx2" in engine.library.cpu_isa
-    works = [
-        Work(
-            one.formulation.asked,
-            one.choice.activations,
-            is_gemm_of_avx2=has_avx2_alone and _is_gemm_convolution(one),
-        )
-        for one in candidates
-    ]
+    works = [_work(candidate, engine.library.cpu_isa) for candidate in candidates]
     threads = int(fit_one_thread(works))
     return [_with_threads(engine, candidate, threads) or candidate for candidate in candidates]
+
+
+def _work(candidate: Candidate, cpu_isa: str) -> Work:
+    is_gemm = "avx2" in cpu_isa and _is_gemm_convolution(candidate)
+    return Work(
+        candidate.formulation.asked,
+        candidate.choice.activations,
+        GEMM_EXECUTION_FLOPS if is_gemm else EXECUTION_FLOPS,
+    )
 
 
 def _is_small_in_one_chunk(candidate: Candidate) -> bool:

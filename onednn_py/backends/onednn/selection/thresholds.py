@@ -11,7 +11,15 @@ from typing import NamedTuple
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem
 
-__all__ = ["Work", "fit_one_thread", "is_small", "may_run_on_one_thread", "minibatch_chunks"]
+__all__ = [
+    "EXECUTION_FLOPS",
+    "GEMM_EXECUTION_FLOPS",
+    "Work",
+    "fit_one_thread",
+    "is_small",
+    "may_run_on_one_thread",
+    "minibatch_chunks",
+]
 
 # Single-threaded up to this much work: 16 channels of 16 x 16 take 20 us on two threads and 9 on
 # one, 64 of 14 x 14 by 1x1 26 and 12; at 16 of 16 x 16 with minibatch 4 both take 25.
@@ -74,39 +82,42 @@ def is_small(problem: Problem, factor: int = 1) -> bool:
 
 
 class Work(NamedTuple):
-    """What one thread computes, or several.
+    """What is computed on one thread or on several.
 
     Attributes
     ----------
     problem : Problem
     activations : str
         Their layout, as in `Choice`.
-    is_gemm_of_avx2 : bool
-        Whether gemm computes a convolution on a CPU with AVX2 alone.
+    execution_flops : int
+        Up to how many flops an execution is better on one thread.
     """
 
     problem: Problem
     activations: str
-    is_gemm_of_avx2: bool = False
-
-    @property
-    def executions(self) -> float:
-        """How many executions of `EXECUTION_FLOPS` it takes on one thread."""
-        least = GEMM_EXECUTION_FLOPS if self.is_gemm_of_avx2 else EXECUTION_FLOPS
-        return _flops(self.problem) / least
-
-    @property
-    def allowed(self) -> int:
-        return IN_PLACE_EXECUTIONS if self.activations == "given" else COPYING_EXECUTIONS
+    execution_flops: int = EXECUTION_FLOPS
 
 
 def fit_one_thread(works: Iterable[Work]) -> bool:
-    """Whether one thread is enough for small problems, computed one after the other.
+    """Whether one thread is enough for small problems.
 
-    For two threads on AVX-512 units of half width, or with AVX2 alone.
+    For calls of two threads, where AVX-512 units have half width or the CPU has AVX2 alone.
+
+    Parameters
+    ----------
+    works : iterable of Work
+        What is computed, one after the other.
+
+    Returns
+    -------
+    bool
+        False if two threads are faster.
     """
-    works = list(works)
-    return sum(one.executions for one in works) <= sum(one.allowed for one in works)
+    executions = 0.0
+    for problem, activations, execution_flops in works:
+        executions += _flops(problem) / execution_flops
+        executions -= IN_PLACE_EXECUTIONS if activations == "given" else COPYING_EXECUTIONS
+    return executions <= 0
 
 
 def _flops(problem: Problem) -> float:

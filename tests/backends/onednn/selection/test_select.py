@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors, select
@@ -26,7 +28,12 @@ from onednn_py.backends.onednn.selection.select import (
     is_possible,
     with_equal_threads,
 )
-from onednn_py.backends.onednn.selection.thresholds import may_run_on_one_thread
+from onednn_py.backends.onednn.selection.thresholds import (
+    EXECUTION_FLOPS,
+    GEMM_EXECUTION_FLOPS,
+    Work,
+    may_run_on_one_thread,
+)
 from onednn_py.backends.onednn.selection.workspace import feasible, split_candidate
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case as Benchdnn
@@ -286,6 +293,24 @@ class TestEqualThreads:
         ]
         again = with_equal_threads(current_engine(), equal)
         assert all(one is other for one, other in zip(again, equal, strict=True))
+
+    @pytest.mark.parametrize("cpu_isa", ["avx2", "avx512_core"])
+    def test_gemm_has_a_limit_of_its_own_with_avx2_alone(
+        self, cpu_isa: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Work] = []
+        monkeypatch.setattr(select, "fit_one_thread", lambda works: asked.extend(works) or True)
+        monkeypatch.setattr(select, "candidate_of", lambda *arguments: None)
+        data, weights = self.pair(self.SMALL)
+        names = ("x64:gemm:jit", "jit:avx2")
+        pair = [
+            replace(one, choice=replace(one.choice, implementation=name))
+            for one, name in zip((data, weights), names, strict=True)
+        ]
+        engine = SimpleNamespace(library=SimpleNamespace(cpu_isa=cpu_isa))
+        assert with_equal_threads(cast(Engine, engine), pair) == pair
+        of_gemm = GEMM_EXECUTION_FLOPS if cpu_isa == "avx2" else EXECUTION_FLOPS
+        assert [one.execution_flops for one in asked] == [of_gemm, EXECUTION_FLOPS]
 
     def test_no_implementation_on_so_many_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pair = self.pair(self.SMALL)

@@ -8,6 +8,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection import thresholds
 from onednn_py.backends.onednn.selection.thresholds import (
+    GEMM_EXECUTION_FLOPS,
     Work,
     fit_one_thread,
     is_small,
@@ -70,7 +71,7 @@ def test_work_of_both_gradients() -> None:
 def test_gemm_takes_longer_with_avx2_alone(text: str, fits: bool, gemm_fits: bool) -> None:
     problem = Case(parse_descriptor(text), "FWD_D", "f32", "NXC").problem()
     assert fit_one_thread([Work(problem, "given")]) is fits
-    assert fit_one_thread([Work(problem, "given", is_gemm_of_avx2=True)]) is gemm_fits
+    assert fit_one_thread([Work(problem, "given", GEMM_EXECUTION_FLOPS)]) is gemm_fits
 
 
 def test_large_activations_are_split() -> None:

@@ -182,13 +182,13 @@ def _is_of_avx2_alone(facts: Any) -> bool:
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
-    own: tuple[Rule, ...] = (*AVX2_PADDED, *AVX2_FEW_INPUTS) if facts.dense else AVX2_MERGED
-    own = (*AVX2_STRIDED_1X1, *own)
+    own = (*AVX2_PADDED, *AVX2_FEW_INPUTS) if facts.dense else AVX2_MERGED
     powers = AVX2_POWERS if facts.dense else ()
     volumes = (AVX2_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
     if facts.channels_last:
-        return (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP, own, AVX2_LAST)
-    return (*volumes, powers, AVX2_DEEP, own, AVX2_FIRST)
+        first = (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP)
+        return (*first, AVX2_STRIDED_1X1, own, AVX2_LAST)
+    return (*volumes, powers, AVX2_DEEP, AVX2_STRIDED_1X1, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

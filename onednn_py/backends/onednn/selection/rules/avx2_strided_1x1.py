@@ -15,20 +15,21 @@ __all__ = ["AVX2_STRIDED_1X1"]
 
 
 def _is_first(shape: Shape) -> bool:
-    return _is_strided_1x1(shape) and not shape.channels_last
+    return not shape.channels_last and _steps_over_src(shape)
 
 
 def _is_last(shape: Shape) -> bool:
-    return _is_strided_1x1(shape) and shape.channels_last
+    return shape.channels_last and _steps_over_src(shape)
 
 
-def _is_strided_1x1(shape: Shape) -> bool:
-    return shape.is_1x1 and shape.strided and not shape.transposed and not shape.depthwise
+def _steps_over_src(shape: Shape) -> bool:
+    """Whether a 1x1 kernel leaves elements of src out, in one group or several."""
+    return shape.is_1x1 and shape.strided and not (shape.transposed or shape.depthwise)
 
 
 AVX2_STRIDED_1X1 = (
     Rule(
-        lambda s: s.forward and s.dense and s.inputs >= 3 and _is_first(s),
+        lambda s: _is_first(s) and s.forward and s.dense and s.inputs >= 3,
         "any",
         GEMM,
         "0.65, 1.26 of 40",
@@ -37,12 +38,12 @@ AVX2_STRIDED_1X1 = (
     # Sides that are no multiple of the stride have no strided_1x1 in oneDNN's layouts.
     Rule(
         lambda s: (
-            s.forward
+            _is_first(s)
+            and s.forward
             and s.dense
             and s.inputs >= 8
             and not s.line
             and not s.is_split
-            and _is_first(s)
         ),
         "any",
         GEMM,
@@ -50,20 +51,20 @@ AVX2_STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            s.forward
+            _is_first(s)
+            and s.forward
             and s.dense
             and s.outputs > s.inputs
             and s.images >= 2
             and s.flops < 1e7
             and not s.small
-            and _is_first(s)
         ),
         "any",
         GEMM,
         "0.84, 1.28 of 9",
     ),
     Rule(
-        lambda s: s.forward and s.in_groups and s.inputs >= 16 and s.flops >= 5e4 and _is_first(s),
+        lambda s: _is_first(s) and s.forward and s.in_groups and s.inputs >= 16 and s.flops >= 5e4,
         "any",
         GEMM,
         "0.76, 1.38 of 16",
@@ -71,13 +72,13 @@ AVX2_STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            s.data
+            _is_first(s)
+            and s.data
             and s.dense
             and s.inputs < 500
             and s.pixels >= max(9, 2 * s.images)
             and s.all_pixels < 1500
             and s.weights_size < 150_000
-            and _is_first(s)
         ),
         "any",
         GEMM,
@@ -85,12 +86,12 @@ AVX2_STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            s.weights
+            _is_first(s)
+            and s.weights
             and s.dense
             and s.inputs >= 4
             and s.pixels >= 100
             and s.flops < 1.5e8
-            and _is_first(s)
         ),
         "any",
         GEMM,
@@ -99,11 +100,11 @@ AVX2_STRIDED_1X1 = (
     ),
     Rule(
         lambda s: (
-            s.weights
+            _is_first(s)
+            and s.weights
             and s.in_groups
             and s.group_channels < 8
             and s.dst_size < 500_000
-            and _is_first(s)
         ),
         "nxc",
         JIT_AVX2,
@@ -111,19 +112,19 @@ AVX2_STRIDED_1X1 = (
         formulation="strided_1x1",
     ),
     Rule(
-        lambda s: s.data and s.dense and s.inputs < 300 and _is_last(s),
+        lambda s: _is_last(s) and s.data and s.dense and s.inputs < 300,
         "given",
         JIT_1X1_AVX2,
         "0.77, 1.17 of 8",
     ),
     Rule(
         lambda s: (
-            s.forward
+            _is_last(s)
+            and s.forward
             and s.dense
             and s.inputs < 12
             and s.all_pixels >= 800
             and not s.small
-            and _is_last(s)
         ),
         "nxc",
         JIT_1X1_AVX2,
@@ -131,7 +132,7 @@ AVX2_STRIDED_1X1 = (
         formulation="strided_1x1",
     ),
     Rule(
-        lambda s: s.weights and s.dense and s.outputs >= 16 and s.channels < 24 and _is_last(s),
+        lambda s: _is_last(s) and s.weights and s.dense and s.outputs >= 16 and s.channels < 24,
         "nxc",
         JIT_1X1_AVX2,
         "0.76, 1.07 of 27",
