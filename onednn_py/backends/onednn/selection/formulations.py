@@ -296,7 +296,7 @@ def _of_planes(asked: Problem, compute_dtype: str, formulation: str) -> Formulat
         problem=found.problem,
         chunks=found.chunks,
         takes_planes=True,
-        is_partial=found.begins_at_zero,
+        is_partial=plain.is_partial or found.begins_at_zero,
     )
 
 

@@ -7,15 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import onednn_py
+from onednn_py.backends.onednn.binding.runtime import current_engine
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection.select import candidates
 from onednn_py.backends.onednn.selection.windows import (
     layout_seen,
     leaves_elements_out,
     spatial_sizes,
     window_of,
 )
+from onednn_py.dispatch.bound_call import run, settings
+from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import CandidateRun
-from tests.support.cases import Case, case
+from tests.support.cases import Case, arguments_by_name, case
+from tests.support.requirements import needs_onednn
 
 
 def problem(geometry: Case, operation: str = "convolution_backward_data") -> Problem:
@@ -72,3 +79,48 @@ def test_spatial_sizes_are_of_the_side_of_the_strides() -> None:
     assert spatial_sizes(problem(geometry)) == (9, 8)
     transposed = problem(geometry, "conv_transpose")
     assert spatial_sizes(transposed) == transposed.dst.shape[2:]
+
+
+@needs_onednn
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("operation", ["convolution_backward_data", "conv_transpose"])
+@pytest.mark.parametrize("groups", [1, 2, 16])
+@pytest.mark.parametrize("axes", [1, 3])
+@pytest.mark.parametrize("kernel", [(2,), (1, 2), (2, 3), (1, 2, 2), (1, 1, 2), (2, 1, 3)])
+def test_every_candidate_writes_elements_beyond_the_windows(
+    kernel: tuple[int, ...], axes: int, groups: int, operation: str, stride: int
+) -> None:
+    """Dilations allow an output_padding of whole strides. No window meets what it adds.
+
+    Depthwise kernels take no dilations, so that some problems have them along the depth alone.
+    """
+    rng = np.random.default_rng(0)
+    extra = tuple((stride + 1) * (axis < axes) for axis in range(len(kernel)))
+    tensors = {
+        "dst" if operation == "convolution_backward_data" else "src": (2, 16, 3, 5, 4),
+        "weights": (16, 16 // groups, *kernel),
+    }
+    arrays = [
+        rng.integers(-3, 4, shape[: len(kernel) + 2]).astype(np.float32)
+        for shape in tensors.values()
+    ]
+    keywords = {
+        "strides": stride,
+        "dilations": tuple(1 + more for more in extra),
+        "groups": groups,
+        "data_format": "NCX",
+        "weights_format": "OIX" if operation == "convolution_backward_data" else "IOX",
+    }
+    plain = getattr(onednn_py, operation)(*arrays, **keywords, backend="numpy")
+    expected = np.pad(plain, [(0, 0), (0, 0), *((0, more) for more in extra)])
+    padded = arguments_by_name(operation, arrays, keywords | {"output_padding": extra})
+    spec = call_spec(operation, padded)
+    (sub_problem,) = spec.sub_problems({})
+    found = list(candidates(current_engine(), sub_problem.problem))
+    assert found
+    for candidate in found:
+        plan = OneDNNPlan(current_engine(), candidate)
+        outs = [np.full(expected.shape, 77, np.float32)]
+        inputs = dict(zip(spec.inputs, arrays, strict=True))
+        (actual,) = run(spec, inputs, outs, settings(), plan.execute)
+        assert np.array_equal(actual, expected), candidate.choice
