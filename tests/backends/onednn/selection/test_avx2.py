@@ -6,6 +6,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
+from onednn_py.backends.onednn.selection.rules.avx2_depthwise import AVX2_DEPTHWISE
 from onednn_py.backends.onednn.selection.rules.avx2_few_inputs import AVX2_FEW_INPUTS
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
@@ -28,6 +29,7 @@ RULES = (
     *AVX2_STRIDED_1X1,
     *AVX2_PADDED,
     *AVX2_FEW_INPUTS,
+    *AVX2_DEPTHWISE,
     *AVX2_MERGED,
     *AVX2_FIRST,
     *AVX2_LAST,
@@ -157,6 +159,11 @@ OWN = {
     "mb32ic4ih21oc6oh10kh4sh2ph1 BWD_WB f32 NXC": ("given", "jit:avx2"),
     "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "g4mb8ic64id8oc32od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    "g240mb2ic240ih12oc240oh12kh5ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
+    "g512mb4ic512ih20oc512oh20kh3ph1 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
+    "mb8ic448ih10oc256oh10kh1ph0 BWD_W f32 NXC": ("any", "jit_1x1:avx2"),
+    "mb2ic64iw520oc32ow520kw3pw1 BWD_W f32 NXC": ("any", "jit:avx2"),
+    "mb2ic256iw1200oc96ow1200kw5pw2 BWD_WB f32 NXC": ("any", "x64:gemm:jit"),
     "g8mb2ic64ih34oc32oh32kh3ph0 FWD_D f32 NXC": ("given", "brgconv:avx2"),
     "deconv:g8mb2ic64ih21oc128oh41kh3sh2ph1 BWD_WB f32 NXC": ("any", "jit:avx2"),
 }

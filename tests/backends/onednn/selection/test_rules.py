@@ -29,9 +29,8 @@ from onednn_py.backends.onednn.selection.rules.weights import WEIGHTS
 from onednn_py.backends.onednn.selection.rules.without_amx_bf16 import BF16_WITHOUT_AMX
 from onednn_py.backends.onednn.selection.rules.without_amx_f32 import F32_WITHOUT_AMX
 from onednn_py.problem.problem import Problem
-from tests.support.rules import problem_of
+from tests.support.rules import AMX, AVX2, problem_of
 
-AMX = "avx512_core_amx"
 OF_AMX = {id(rule) for rule in (*AMX_F32_FIRST, *AMX_F32_LAST, *AMX_BF16_FIRST, *AMX_BF16_LAST)}
 
 
@@ -190,6 +189,26 @@ def test_short_steps_on_one_thread(text: str, dtype: str, threads: int) -> None:
     choices = [one.choice for one in preferences(problem_of(text, "BWD_W", dtype, "NXC"), 2, AMX)]
     of_forward = [choice for choice in choices if choice.formulation == "dst_as_weights"]
     assert of_forward[0].threads == threads
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "served"),
+    [
+        ("g16mb16ic16ih26oc16oh13kh3sh2ph2dh1", "BWD_W", True),
+        ("g16mb16ic16ih26oc16oh13kh3sh2ph2dh1", "BWD_WB", True),
+        ("g5mb2ic5ih26oc5oh26kh3ph2dh1", "BWD_W", True),
+        ("g4mb2ic4ih26oc4oh26kh3ph2dh1", "BWD_W", False),
+        ("g16mb8ic16ih10oc16oh5kh1sh2ph0", "BWD_W", False),
+        ("g16mb8ic16ih32oc16oh16kh1sh2ph0", "BWD_W", True),
+        ("g16mb8ic16ih32oc16oh16kh1sh2ph0", "BWD_WB", False),
+    ],
+)
+def test_depthwise_weights_of_few_channels_on_avx2(text: str, direction: str, served: bool) -> None:
+    """An execution an image is worth its call from some flops on, of a bias gradient from more."""
+    problem = problem_of(text, direction, "f32", "NXC")
+    for cpu_isa in (AVX2, AMX):
+        shape = Shape(problem, "f32", cpu_isa=cpu_isa)
+        assert shape.large_depthwise == (served and cpu_isa == AVX2)
 
 
 def test_bfloat16_through_float32() -> None:

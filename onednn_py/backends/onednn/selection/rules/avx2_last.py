@@ -7,9 +7,22 @@ EPYC of family 25 without AVX-512.
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule
+from .rule import DEPTHWISE, GEMM, GEMM_DECONVOLUTION, JIT_1X1_AVX2, JIT_AVX2, Rule, Shape
 
 __all__ = ["AVX2_LAST"]
+
+
+def _is_weights_of_lines(shape: Shape) -> bool:
+    return (
+        shape.dense
+        and shape.weights
+        and not shape.transposed
+        and not shape.strided
+        and shape.line
+        and not shape.is_1x1
+        and shape.pixels >= 500
+    )
+
 
 AVX2_LAST = (
     # The deconvolution sums the bias gradient with plain loops.
@@ -235,6 +248,41 @@ AVX2_LAST = (
         "given",
         JIT_AVX2,
         "0.84, 2.03 of 40",
+    ),
+    Rule(
+        lambda s: (
+            s.dense
+            and s.weights
+            and not s.transposed
+            and not s.strided
+            and s.is_1x1
+            and s.inputs >= 400
+            and 32 <= s.outputs < 600
+            and s.group_products >= 100_000
+            and s.images >= 8
+            and s.all_pixels >= 700
+        ),
+        "any",
+        JIT_1X1_AVX2,
+        "0.84, 1.16 of 27",
+    ),
+    Rule(
+        lambda s: _is_weights_of_lines(s) and s.inputs >= 32 and 16 <= s.outputs < 64,
+        "any",
+        JIT_AVX2,
+        "0.57, 1.07 of 37",
+    ),
+    Rule(
+        lambda s: (
+            _is_weights_of_lines(s)
+            and s.inputs >= 50
+            and s.outputs >= 16
+            and s.inputs >= 2 * s.outputs
+            and s.flops >= 5e8
+        ),
+        "any",
+        GEMM,
+        "0.77, 1.31 of 37",
     ),
     Rule(
         lambda s: (
