@@ -249,6 +249,22 @@ AVX2_DEEP = (
         "0.82, 1.36 of 48",
         formulation="flipped",
     ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and s.weights
+            and not s.transposed
+            and s.larger_kernel
+            and s.is_strict
+            and s.outputs >= 300
+            and s.group_products >= 80_000
+            and s.weights_size >= 1_000_000
+        ),
+        "given",
+        GEMM,
+        "0.68, 1.04 of 30",
+        formulation="im2col",
+    ),
 )
 
 # Asked before the general rules alone: in place of what oneDNN names first, and of nothing else.

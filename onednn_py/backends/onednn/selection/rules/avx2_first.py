@@ -352,4 +352,20 @@ AVX2_FIRST = (
         GEMM_DECONVOLUTION,
         "0.74, 1.42 of 46",
     ),
+    Rule(
+        lambda s: (
+            s.dense
+            and s.weights
+            and not s.transposed
+            and s.larger_kernel
+            and s.inputs >= 64
+            and s.outputs > 100
+            and s.positions <= 9
+            and s.images >= 4
+            and s.flops >= 1e8
+        ),
+        "any",
+        GEMM,
+        "0.85, 1.25 of 50",
+    ),
 )

@@ -29,6 +29,10 @@ def _is_large_in_groups(shape: Shape) -> bool:
     )
 
 
+def _has_large_kernel_in_groups(shape: Shape) -> bool:
+    return shape.in_groups and shape.larger_kernel and shape.positions > 1
+
+
 def _is_transposed_data(shape: Shape) -> bool:
     """Whether a problem is the data gradient of a transposed convolution in groups."""
     return shape.forward and shape.in_groups and shape.transposed
@@ -257,6 +261,51 @@ AVX2_MERGED = (
         "any",
         JIT_AVX2,
         "0.37, 1.95 of 30",
+        formulation="merged_groups",
+    ),
+    # Behind the rules above: forward passes to more channels than a group has.
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and _has_large_kernel_in_groups(s)
+            and s.forward
+            and not s.transposed
+            and s.groups >= 4
+            and s.outputs <= (4 * s.inputs if s.positions >= 8 else s.inputs)
+            and s.flops >= 1e7
+        ),
+        "any",
+        JIT_AVX2,
+        "0.60, 1.60 of 30",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and _has_large_kernel_in_groups(s)
+            and s.data
+            and s.transposed
+            and s.groups >= 8
+            and 3 * s.groups <= s.outputs <= 2 * s.inputs
+            and s.flops >= 5e6
+        ),
+        "any",
+        JIT_AVX2,
+        "0.50, 1.03 of 24",
+        formulation="merged_groups",
+    ),
+    Rule(
+        lambda s: (
+            not s.channels_last
+            and _has_large_kernel_in_groups(s)
+            and _is_transposed_data(s)
+            and s.outputs <= 2 * s.inputs
+            and s.inputs <= 2 * s.outputs
+            and s.flops >= 1e7
+        ),
+        "any",
+        JIT_AVX2,
+        "0.65, 1.17 of 25",
         formulation="merged_groups",
     ),
 )
