@@ -161,7 +161,7 @@ OWN = {
     "g4mb8ic64id8oc32od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
     "g240mb2ic240ih12oc240oh12kh5ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
     "g512mb4ic512ih20oc512oh20kh3ph1 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
-    "g8mb2ic32ih40oc64oh38kh3ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "g4mb2ic32ih40oc64oh38kh3ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
     "deconv:g8mb4ic32ih15oc64oh18kh4ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
     "deconv:g4mb2ic32ih20oc16oh20kh7ph3 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb2ic320ih10oc512oh5kh3sh2ph1 BWD_W f32 NCX": ("given", "gemm:jit:f32"),
