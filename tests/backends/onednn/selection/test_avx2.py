@@ -18,7 +18,7 @@ from onednn_py.backends.onednn.selection.rules.avx2_strided_1x1 import AVX2_STRI
 from onednn_py.backends.onednn.selection.rules.avx2_upsampling import AVX2_UPSAMPLING
 from onednn_py.backends.onednn.selection.rules.avx2_volumes import AVX2_VOLUMES
 from tests.support.requirements import needs_onednn
-from tests.support.rules import AVX2, applying, assert_exact, assert_own, problem_of
+from tests.support.rules import AVX2, applying, assert_exact, assert_own, problem_in, problem_of
 
 RULES = (
     *AVX2_VOLUMES,
@@ -158,10 +158,12 @@ OWN = {
     "mb4ic3ih61oc72oh61kh3ph1 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
     "mb32ic4ih21oc6oh10kh4sh2ph1 BWD_WB f32 NXC": ("given", "jit:avx2"),
     "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
-    "g4mb8ic64id8oc32od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    "g4mb8ic64id8oc16od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
     "g240mb2ic240ih12oc240oh12kh5ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
     "g512mb4ic512ih20oc512oh20kh3ph1 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
-    "g4mb2ic32ih40oc64oh38kh3ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "g240mb8ic240ih14oc240oh14kh3ph1 BWD_D f32 NCX": ("any", "jit_dw:avx2"),
+    "g480mb2ic480ih14oc480oh7kh5sh2ph2 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
+    "g8mb2ic32ih40oc96oh38kh3ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
     "deconv:g8mb4ic32ih15oc64oh18kh4ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
     "deconv:g4mb2ic32ih20oc16oh20kh7ph3 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb2ic320ih10oc512oh5kh3sh2ph1 BWD_W f32 NCX": ("given", "gemm:jit:f32"),
@@ -186,12 +188,18 @@ OTHERS = [
     "mb8ic3ih11oc48kh3sh2ph1 BWD_D bf16 NCX",
     "mb4ic32ih5oc128kh1 FWD_B bf16 NXC",
     "deconv:mb16ic64ih56oc64oh112kh2sh2 BWD_D f32 NCX",
+    "g576mb4ic576ih14oc576kh3ph1 BWD_W f32 NXC",
+    "g384mb16ic384ih28oc384kh3ph1 BWD_W f32 NXC",
+    "g512mb24ic512ih14oc512oh7kh3sh2ph1 BWD_D f32 NCX",
+    "g96mb16ic96ih28oc96kh5ph2 BWD_D f32 NCX",
 ]
 
 
 @pytest.mark.parametrize("text", OWN)
 def test_rules_of_avx2(text: str) -> None:
     assert_own("avx2", RULES, text, OWN[text])
+    formulation = applying(RULES, text, AVX2)[0].formulation
+    assert formulate(problem_in(text), "f32", formulation) is not None
 
 
 def test_each_rule_has_a_problem() -> None:

@@ -194,21 +194,31 @@ def test_short_steps_on_one_thread(text: str, dtype: str, threads: int) -> None:
 @pytest.mark.parametrize(
     ("text", "direction", "served"),
     [
-        ("g16mb16ic16ih26oc16oh13kh3sh2ph2dh1", "BWD_W", True),
-        ("g16mb16ic16ih26oc16oh13kh3sh2ph2dh1", "BWD_WB", True),
+        ("g16mb4ic16ih16oc16oh8kh1sh2ph0", "BWD_W", True),
+        ("g16mb4ic16ih14oc16oh7kh1sh2ph0", "BWD_W", False),
+        ("g16mb4ic16ih24oc16oh12kh3sh2ph1", "BWD_WB", True),
+        ("g16mb4ic16ih22oc16oh11kh3sh2ph1", "BWD_WB", False),
         ("g5mb2ic5ih26oc5oh26kh3ph2dh1", "BWD_W", True),
         ("g4mb2ic4ih26oc4oh26kh3ph2dh1", "BWD_W", False),
-        ("g16mb8ic16ih10oc16oh5kh1sh2ph0", "BWD_W", False),
-        ("g16mb8ic16ih32oc16oh16kh1sh2ph0", "BWD_W", True),
-        ("g16mb8ic16ih32oc16oh16kh1sh2ph0", "BWD_WB", False),
     ],
 )
-def test_depthwise_weights_of_few_channels_on_avx2(text: str, direction: str, served: bool) -> None:
-    """An execution an image is worth its call from some flops on, of a bias gradient from more."""
-    problem = problem_of(text, direction, "f32", "NXC")
+@pytest.mark.parametrize("data_format", ["NCX", "NXC"])
+def test_depthwise_weights_of_few_channels_on_avx2(
+    text: str, direction: str, served: bool, data_format: str
+) -> None:
+    """From 2,000 flops an image on, or 40,000 with a bias gradient, steps of an image serve."""
+    problem = problem_of(text, direction, "f32", data_format)
     for cpu_isa in (AVX2, AMX):
         shape = Shape(problem, "f32", cpu_isa=cpu_isa)
         assert shape.large_depthwise == (served and cpu_isa == AVX2)
+        formulations = {rule.formulation for rule in rules_of(shape)}
+        assert ("dst_as_weights" in formulations) == shape.large_depthwise
+
+
+@pytest.mark.parametrize("text", ["g21mb4ic21ih5oc21oh3kh1sh2ph0", "g5mb4ic5ih7oc5oh1kh7ph0"])
+def test_large_depthwise_whatever_its_flops(text: str) -> None:
+    problem = problem_of(text, "BWD_WB", "f32", "NCX")
+    assert all(Shape(problem, "f32", cpu_isa=isa).large_depthwise for isa in (AVX2, AMX))
 
 
 def test_bfloat16_through_float32() -> None:

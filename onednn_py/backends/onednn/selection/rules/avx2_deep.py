@@ -205,6 +205,23 @@ AVX2_DEEP = (
     ),
     Rule(
         lambda s: (
+            s.dense_first
+            and s.weights
+            and not s.transposed
+            and s.larger_kernel
+            and s.is_strict
+            and s.outputs >= 300
+            and s.group_products >= 80_000
+            and s.weights_size >= 1_000_000
+            and _deep(s)
+        ),
+        "given",
+        GEMM,
+        "0.68, 1.04 of 30",
+        formulation="im2col",
+    ),
+    Rule(
+        lambda s: (
             s.dense_last
             and s.data
             and s.strided
@@ -248,22 +265,6 @@ AVX2_DEEP = (
         JIT_1X1_AVX2,
         "0.82, 1.36 of 48",
         formulation="flipped",
-    ),
-    Rule(
-        lambda s: (
-            s.dense_first
-            and s.weights
-            and not s.transposed
-            and s.larger_kernel
-            and s.is_strict
-            and s.outputs >= 300
-            and s.group_products >= 80_000
-            and s.weights_size >= 1_000_000
-        ),
-        "given",
-        GEMM,
-        "0.68, 1.04 of 30",
-        formulation="im2col",
     ),
 )
 

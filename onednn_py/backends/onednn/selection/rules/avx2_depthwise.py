@@ -1,19 +1,22 @@
-"""Rules of float32 for CPUs that have AVX2 and no AVX-512: depthwise weights gradients.
+"""Rules of float32 for CPUs that have AVX2 and no AVX-512: gradients of depthwise images.
 
-With channels last, the elements of a channel lie apart by as many bytes as all channels take.
-Fitted on 754 problems; ratios are of the rule's choice to that without it, by `benchmarks/survey.py
-pairs`, on problems that were drawn after the rules: geometric mean, worst, of so many problems. Two
-cores of an AMD EPYC of family 25 without AVX-512.
+Weights gradients with channels last were fitted on 754 drawn problems, and on 192 of 576 to 2048
+channels, which the survey does not draw; data gradients with channels first on 120 of 96 to 1152
+channels. Ratios are of the rule's choice to that without it, on problems that were drawn after the
+rules: geometric mean, worst, of so many. Two cores of an AMD EPYC of family 25 without AVX-512.
 """
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE_AVX2, Rule, Shape
+import math
+
+from .rule import DEPTHWISE, DEPTHWISE_AVX2, Rule, Shape
 
 __all__ = ["AVX2_DEPTHWISE"]
 
 
-def _is_of_images(shape: Shape) -> bool:
+def _is_weights_of_images_last(shape: Shape) -> bool:
+    """Whether a problem is the weights gradient of depthwise images with channels last."""
     return (
         shape.channels_last
         and shape.weights
@@ -24,25 +27,77 @@ def _is_of_images(shape: Shape) -> bool:
     )
 
 
+def _is_data_of_images_first(shape: Shape) -> bool:
+    """Whether a problem is the data gradient of depthwise images with channels first."""
+    return (
+        not shape.channels_last
+        and shape.data
+        and shape.depthwise
+        and not shape.transposed
+        and not shape.line
+        and not shape.volume
+    )
+
+
+def _least_elements(channels: int) -> float:
+    """Return the elements of dst from which oneDNN's own layout is worth its reorders."""
+    if channels % 512 == 0:
+        return 8e5
+    if channels > 512:
+        return 1.7e6
+    return 3e6 if channels == 256 else math.inf
+
+
 AVX2_DEPTHWISE = (
+    # Reorders to blocks of channels are little beside so many products.
     Rule(
-        lambda s: _is_of_images(s) and not s.strided and s.pixels >= 80 and s.weights_size >= 6000,
+        lambda s: (
+            _is_weights_of_images_last(s)
+            and not s.strided
+            and (s.positions > 9 or s.dilated)
+            and s.pixels >= 80
+            and s.weights_size >= 6000
+        ),
         "any",
         DEPTHWISE_AVX2,
         "0.78, 1.16 of 48",
         formulation="dst_as_weights",
     ),
-    # Pixels lie whole kilobytes apart, so that those of a column share few places of the caches.
+    # Pixels of a column lie far apart, by whole kilobytes in the worst case.
     Rule(
         lambda s: (
-            _is_of_images(s)
-            and s.channels % 256 == 0
+            _is_weights_of_images_last(s)
             and s.positions == 9
             and s.images >= 4
-            and s.dst_size >= (3_000_000 if s.channels % 512 else 800_000)
+            and s.dst_size >= _least_elements(s.channels)
         ),
         "any",
         DEPTHWISE_AVX2,
-        "0.80, 1.11 of 13",
+        "0.56, 1.20 of 138",
+    ),
+    Rule(
+        lambda s: (
+            _is_data_of_images_first(s)
+            and not s.strided
+            and s.positions >= 9
+            and s.pixels <= 200
+            and s.flops >= 5e6
+        ),
+        "any",
+        DEPTHWISE_AVX2,
+        "0.72, 1.16 of 287",
+        formulation="flipped",
+    ),
+    Rule(
+        lambda s: (
+            _is_data_of_images_first(s)
+            and s.strided
+            and s.positions >= 9
+            and s.pixels <= (49 if s.channels % 256 else 25)
+            and s.channels < (2000 if s.images >= 4 else 700)
+        ),
+        "nxc",
+        DEPTHWISE,
+        "0.60, 1.50 of 57",
     ),
 )

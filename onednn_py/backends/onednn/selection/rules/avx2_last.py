@@ -275,9 +275,8 @@ AVX2_LAST = (
     Rule(
         lambda s: (
             _is_weights_of_lines(s)
-            and s.inputs >= 50
             and s.outputs >= 16
-            and s.inputs >= 2 * s.outputs
+            and s.inputs >= max(50, 2 * s.outputs)
             and s.flops >= 5e8
         ),
         "any",

@@ -29,10 +29,6 @@ def _is_large_in_groups(shape: Shape) -> bool:
     )
 
 
-def _has_large_kernel_in_groups(shape: Shape) -> bool:
-    return shape.in_groups and shape.larger_kernel and shape.positions > 1
-
-
 def _is_transposed_data(shape: Shape) -> bool:
     """Whether a problem is the data gradient of a transposed convolution in groups."""
     return shape.forward and shape.in_groups and shape.transposed
@@ -263,13 +259,15 @@ AVX2_MERGED = (
         "0.37, 1.95 of 30",
         formulation="merged_groups",
     ),
-    # Behind the rules above: forward passes to more channels than a group has.
+    # Larger kernels with channels first that the rules above leave.
     Rule(
         lambda s: (
             not s.channels_last
-            and _has_large_kernel_in_groups(s)
             and s.forward
+            and s.in_groups
             and not s.transposed
+            and s.larger_kernel
+            and s.positions > 1
             and s.groups >= 4
             and s.outputs <= (4 * s.inputs if s.positions >= 8 else s.inputs)
             and s.flops >= 1e7
@@ -282,9 +280,11 @@ AVX2_MERGED = (
     Rule(
         lambda s: (
             not s.channels_last
-            and _has_large_kernel_in_groups(s)
             and s.data
+            and s.in_groups
             and s.transposed
+            and s.larger_kernel
+            and s.positions > 1
             and s.groups >= 8
             and 3 * s.groups <= s.outputs <= 2 * s.inputs
             and s.flops >= 5e6
@@ -297,8 +297,9 @@ AVX2_MERGED = (
     Rule(
         lambda s: (
             not s.channels_last
-            and _has_large_kernel_in_groups(s)
             and _is_transposed_data(s)
+            and s.larger_kernel
+            and s.positions > 1
             and s.outputs <= 2 * s.inputs
             and s.inputs <= 2 * s.outputs
             and s.flops >= 1e7

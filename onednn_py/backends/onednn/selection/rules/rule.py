@@ -226,7 +226,7 @@ class Shape:
             and not self.volume
             and (
                 self.channels > 20
-                or (self.has_avx2_alone and self.channels > 4 and _steps_serve(problem))
+                or (self.has_avx2_alone and self.channels > 4 and _has_enough_for_steps(problem))
                 or (compute_dtype == "bf16" and self.channels > 8)
                 or (self.channels > 4 and self.positions >= 15)
             )
@@ -244,11 +244,12 @@ class Shape:
         self.whole_blocks = inputs % 16 == 0 and outputs % 16 == 0
 
 
-def _steps_serve(problem: Problem) -> bool:
-    """Whether the flops of 5 to 20 depthwise channels are worth an execution an image on AVX2.
+def _has_enough_for_steps(problem: Problem) -> bool:
+    """Whether a depthwise weights gradient of few channels, on AVX2, has flops enough.
 
-    From so many flops on, these executions take 0.13 to 0.55 of the time of gemm, in geometric mean
-    by layout and size; with fewer, they take up to 2.9 times as long.
+    Executions an image are the other way than gemm. They leave the bias gradient to a pass of its
+    own, so that more flops are needed where it is asked for. With fewer flops than these, they take
+    up to 2.9 times as long as gemm.
     """
     least = 4e4 if problem.has_bias_gradient else 2e3
     return problem.flops >= least * problem.src.shape[0]
