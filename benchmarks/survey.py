@@ -2,8 +2,9 @@
 """A survey of problems that no suite has: how good are the rules that choose without measuring?
 
 Problems are drawn at random from families of networks and uses, with --broad from all operations,
-with --deep from the large layers of deep networks, or with --powers-of-two from layers with such
-sides, each determined by its seed. Rules are fitted on some seeds and judged on others.
+with --deep from the large layers of deep networks, with --powers-of-two from layers with such
+sides, or with --depthwise from depthwise layers of up to 2048 channels, each determined by its
+seed. Rules are fitted on some seeds and judged on others.
 
   record   times every way to compute each problem, to fit rules by
   judge    compares the heuristic plan with the measured one, alternately
@@ -34,6 +35,7 @@ from typing import Any
 import checkout  # noqa: F401
 from survey_broad import KINDS, draw_broadly
 from survey_deep import DEEP_FAMILIES, draw_deep, draw_deep_of_many_images
+from survey_depthwise import DEPTHWISE_FAMILIES, draw_depthwise
 from survey_draw import DTYPES, FAMILIES, Drawn, draw
 from survey_measure import judged, recorded
 from survey_pairs import Pairs, is_pair, named_rules, pair_lines, read_rules
@@ -124,11 +126,16 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="draw layers whose sides are powers of two, into its own file",
         )
+        drawing.add_argument(
+            "--depthwise",
+            action="store_true",
+            help="draw depthwise images of 64 to 2048 channels, into its own file",
+        )
         command.add_argument("--dtype", choices=DTYPES, help="draw, but measure only these")
         command.add_argument("--format", choices=DATA_FORMATS, help="likewise")
         command.add_argument(
             "--family",
-            choices=(*FAMILIES, *KINDS, *DEEP_FAMILIES, *POWER_FAMILIES),
+            choices=(*FAMILIES, *KINDS, *DEEP_FAMILIES, *POWER_FAMILIES, *DEPTHWISE_FAMILIES),
             action="append",
             help="likewise",
         )
@@ -300,6 +307,8 @@ def _search(parsed: argparse.Namespace) -> int:
 
 
 def _drawing(parsed: argparse.Namespace) -> Callable[[int], Drawn]:
+    if parsed.depthwise:
+        return draw_depthwise
     if parsed.powers_of_two:
         return draw_powers_of_two
     if parsed.deep_many_images:

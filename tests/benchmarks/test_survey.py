@@ -141,6 +141,19 @@ class TestDraw:
         for one in drawn[:60]:
             assert sys.modules["survey_draw"].Drawn.from_json(one.to_json()) == one
 
+    def test_depthwise_images_of_many_channels(self, survey: Any) -> None:
+        drawn = [survey.draw_depthwise(seed) for seed in range(300)]
+        assert drawn[7] == survey.draw_depthwise(7) != drawn[8]
+        assert {one.family for one in drawn} == set(survey.DEPTHWISE_FAMILIES)
+        assert {one.direction for one in drawn} == {"FWD_D", "BWD_D", "BWD_W", "BWD_WB"}
+        descriptors = [one.cases[0].descriptor for one in drawn]
+        assert all(one.groups == one.inputs == one.outputs for one in descriptors)
+        channels = {one.groups for one in descriptors}
+        assert min(channels) < 128
+        assert 1024 < max(channels) <= 2048
+        assert sum(one.groups % 256 == 0 for one in descriptors) > 100
+        assert {one.kernel for one in descriptors} == {(3, 3), (5, 5), (7, 7)}
+
     def test_tensors_are_not_too_large(self, survey: Any) -> None:
         for seed in range(200):
             for case in survey.draw(seed).cases:

@@ -21,6 +21,7 @@ MODULES = (
     "survey",
     "survey_broad",
     "survey_deep",
+    "survey_depthwise",
     "survey_draw",
     "survey_measure",
     "survey_pairs",

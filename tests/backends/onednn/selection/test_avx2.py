@@ -160,6 +160,7 @@ OWN = {
     "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "g4mb8ic64id8oc16od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
     "g240mb2ic240ih12oc240oh12kh5ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
+    "g512mb4ic512ih16oc512oh8kh5sh2ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
     "g512mb4ic512ih20oc512oh20kh3ph1 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
     "g240mb8ic240ih14oc240oh14kh3ph1 BWD_D f32 NCX": ("any", "jit_dw:avx2"),
     "g480mb2ic480ih14oc480oh7kh5sh2ph2 BWD_D f32 NCX": ("nxc", "jit_dw:avx2"),
