@@ -164,6 +164,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.amx_f32_first": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.amx_f32_last": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.avx2_deep": "backends/onednn/selection/test_avx2.py",
+    "backends.onednn.selection.rules.avx2_deep_first": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_depthwise": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_few_inputs": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_first": "backends/onednn/selection/test_avx2.py",

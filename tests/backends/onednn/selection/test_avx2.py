@@ -6,6 +6,7 @@ import pytest
 
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
+from onednn_py.backends.onednn.selection.rules.avx2_deep_first import AVX2_DEEP_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_depthwise import AVX2_DEPTHWISE
 from onednn_py.backends.onednn.selection.rules.avx2_few_inputs import AVX2_FEW_INPUTS
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
@@ -26,6 +27,7 @@ RULES = (
     *AVX2_POWERS,
     *AVX2_UPSAMPLING,
     *AVX2_DEEP,
+    *AVX2_DEEP_FIRST,
     *AVX2_STRIDED_1X1,
     *AVX2_PADDED,
     *AVX2_FEW_INPUTS,
@@ -168,6 +170,12 @@ OWN = {
     "deconv:g8mb4ic32ih15oc64oh18kh4ph0 FWD_D f32 NCX": ("any", "jit:avx2"),
     "deconv:g4mb2ic32ih20oc16oh20kh7ph3 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb2ic320ih10oc512oh5kh3sh2ph1 BWD_W f32 NCX": ("given", "gemm:jit:f32"),
+    "mb1ic768ih6oc768oh6kh3ph1 FWD_D f32 NCX": ("given", "gemm:jit:f32"),
+    "mb32ic64ih9oc256oh9kh3ph1 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb16ic128id4oc512od4kd3pd1 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb4ic48id6oc512od6kd3pd1 BWD_D f32 NCX": ("nxc", "brg_fwd:avx2+brgconv:avx2"),
+    "deconv:mb1ic512ih6oc384oh12kh4sh2ph1 BWD_D f32 NCX": ("given", "gemm:jit:f32"),
+    "mb2ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb4ic96ih13oc128oh13kh3ph1 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
     "mb8ic448ih10oc256oh10kh1ph0 BWD_W f32 NXC": ("any", "jit_1x1:avx2"),
     "mb2ic64iw520oc32ow520kw3pw1 BWD_W f32 NXC": ("any", "jit:avx2"),
@@ -193,6 +201,11 @@ OTHERS = [
     "g384mb16ic384ih28oc384kh3ph1 BWD_W f32 NXC",
     "g512mb24ic512ih14oc512oh7kh3sh2ph1 BWD_D f32 NCX",
     "g96mb16ic96ih28oc96kh5ph2 BWD_D f32 NCX",
+    "mb8ic64ih40oc256oh40kh3ph1 FWD_D f32 NCX",
+    "mb16ic32ih9oc512oh9kh3ph1 FWD_D f32 NCX",
+    "mb1ic64id23oc128od23kd3pd1 FWD_D f32 NCX",
+    "mb2ic256id4oc256od4kd3pd1 BWD_D f32 NCX",
+    "mb4ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX",
 ]
 
 

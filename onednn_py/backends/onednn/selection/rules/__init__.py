@@ -31,6 +31,7 @@ from .amx_bf16 import AMX_BF16_FIRST, AMX_BF16_LAST
 from .amx_f32_first import AMX_F32_FIRST
 from .amx_f32_last import AMX_F32_LAST
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
+from .avx2_deep_first import AVX2_DEEP_FIRST
 from .avx2_depthwise import AVX2_DEPTHWISE
 from .avx2_few_inputs import AVX2_FEW_INPUTS
 from .avx2_first import AVX2_FIRST
@@ -189,7 +190,8 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if facts.channels_last:
         first = (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP)
         return (*first, AVX2_STRIDED_1X1, own, AVX2_LAST)
-    return (*volumes, powers, AVX2_DEEP, AVX2_STRIDED_1X1, own, AVX2_FIRST)
+    deep = (AVX2_DEEP, AVX2_DEEP_FIRST)
+    return (*volumes, powers, *deep, AVX2_STRIDED_1X1, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

@@ -367,4 +367,20 @@ AVX2_DEEP_REST = (
         "0.91, 1.24 of 30",
         formulation="as_convolution",
     ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and s.data
+            and s.strided
+            and not s.transposed
+            and not s.is_1x1
+            and not s.volume
+            and s.images <= 2
+            and s.outputs <= 100
+            and _deep(s)
+        ),
+        "any",
+        JIT_AVX2,
+        "0.85, 1.02 of 21",
+    ),
 )

@@ -1,0 +1,97 @@
+"""Rules of float32 layers between many channels, channels first, for CPUs with AVX2 alone.
+
+oneDNN names kernels first that read its own blocked layout. Where images are small, copies to
+channels last, or patches, cost less than those kernels lose. Ratios are of the rule's choice to
+that without it, by `benchmarks/survey.py pairs --deep` and, behind the semicolon,
+`--deep-many-images`, on problems that were drawn after the rules: geometric mean, worst, of so
+many. Two cores of an AMD EPYC of family 25 without AVX-512.
+"""
+
+from __future__ import annotations
+
+from .rule import BRGEMM_AVX2, GEMM, Rule, Shape
+
+__all__ = ["AVX2_DEEP_FIRST"]
+
+
+def _deep(shape: Shape) -> bool:
+    """Whether a problem is one of those that the rules were fitted on."""
+    return shape.dense_first and not shape.is_1x1 and shape.channels >= 32 and shape.flops >= 1e8
+
+
+AVX2_DEEP_FIRST = (
+    Rule(
+        lambda s: (
+            s.forward
+            and not s.transposed
+            and not s.volume
+            and _deep(s)
+            and s.positions < 25
+            and s.images == 1
+            and s.pixels <= 64
+            and s.weights_size >= 2e6
+        ),
+        "given",
+        GEMM,
+        "0.67, 0.94 of 24; 0.66, 0.94 of 16",
+        formulation="im2col",
+    ),
+    Rule(
+        lambda s: (
+            s.forward
+            and not s.transposed
+            and not s.volume
+            and _deep(s)
+            and s.images >= 8
+            and s.pixels <= 150
+            and s.inputs >= 48
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.83, 1.21 of 30; 0.79, 1.51 of 20",
+    ),
+    Rule(
+        lambda s: (
+            s.forward
+            and not s.transposed
+            and s.volume
+            and _deep(s)
+            and s.inputs >= 64
+            and s.pixels <= 1000
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.87, 1.04 of 30; 0.83, 1.01 of 20",
+    ),
+    Rule(
+        lambda s: (
+            s.data
+            and not s.transposed
+            and s.volume
+            and _deep(s)
+            and not s.strided
+            and s.outputs >= 64
+            and s.pixels <= 1000
+            and (s.images >= 4 or s.inputs <= 64)
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.78, 1.03 of 30; 0.83, 1.21 of 20",
+    ),
+    Rule(
+        lambda s: (
+            s.forward
+            and s.transposed
+            and not s.in_patches
+            and not s.volume
+            and _deep(s)
+            and s.images == 1
+            and 25 <= s.pixels <= 64
+            and s.weights_size >= 2e6
+        ),
+        "given",
+        GEMM,
+        "0.66, 0.94 of 20; 0.51, 0.87 of 18",
+        formulation="im2col",
+    ),
+)
