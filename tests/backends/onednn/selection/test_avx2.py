@@ -158,7 +158,6 @@ OWN = {
     "mb2ic1ih56oc12oh56kh11ph5 BWD_W f32 NCX": ("nxc", "jit:avx2"),
     "mb4ic1ih181oc40oh181kh3ph1 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
     "mb4ic3ih61oc72oh61kh3ph1 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
-    "mb32ic4ih21oc6oh10kh4sh2ph1 BWD_WB f32 NXC": ("given", "jit:avx2"),
     "mb2ic3ih60oc80oh60kh3ph1 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "g4mb8ic64id8oc16od8kd3pd1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
     "g240mb2ic240ih12oc240oh12kh5ph2 BWD_W f32 NXC": ("any", "jit_dw:avx2"),
@@ -176,6 +175,10 @@ OWN = {
     "mb4ic48id6oc512od6kd3pd1 BWD_D f32 NCX": ("nxc", "brg_fwd:avx2+brgconv:avx2"),
     "deconv:mb1ic512ih6oc384oh12kh4sh2ph1 BWD_D f32 NCX": ("given", "gemm:jit:f32"),
     "mb2ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
+    "mb8ic256ih10oc1oh5kh4sh2ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "mb16ic64id4oc48od2kd3sd3pd1 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "mb4ic2iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb4ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX": ("nxc", "conv:any+brgconv:avx2"),
     "mb4ic96ih13oc128oh13kh3ph1 BWD_W f32 NCX": ("any", "x64:gemm:jit"),
     "mb8ic448ih10oc256oh10kh1ph0 BWD_W f32 NXC": ("any", "jit_1x1:avx2"),
     "mb2ic64iw520oc32ow520kw3pw1 BWD_W f32 NXC": ("any", "jit:avx2"),
@@ -206,6 +209,9 @@ OTHERS = [
     "mb1ic64id23oc128od23kd3pd1 FWD_D f32 NCX",
     "mb2ic256id4oc256od4kd3pd1 BWD_D f32 NCX",
     "mb4ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX",
+    "mb1ic48id24oc8od12kd3sd2pd1 BWD_D f32 NXC",
+    "mb8ic1iw7493oc64ow3745kw4sw2pw0 FWD_B f32 NCX",
+    "deconv:mb1ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX",
 ]
 
 

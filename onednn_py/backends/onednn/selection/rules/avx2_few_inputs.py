@@ -1,8 +1,9 @@
-"""Rules of float32 for CPUs that have AVX2 and no AVX-512: weights gradients of few inputs.
+"""Rules of float32 for CPUs that have AVX2 and no AVX-512: few inputs.
 
-Such is a network's first layer. Fitted on 1,753 problems; ratios are of the rule's choice to that
-without it, by `benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric
-mean, worst, of so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
+Such is a network's first layer. They are for weights gradients, fitted on 1,753 problems, and the
+last one for forward passes of lines. Ratios are of the rule's choice to that without it, by
+`benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric mean, worst, of
+so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
 """
 
 from __future__ import annotations
@@ -60,19 +61,6 @@ AVX2_FEW_INPUTS = (
         lambda s: (
             s.channels_last
             and _has_few_inputs(s)
-            and s.outputs < 8
-            and s.pixels < 6000
-            and s.flops >= 1e6
-        ),
-        "given",
-        JIT_AVX2,
-        "0.58, 1.71 of 23",
-        formulation="padded_channels",
-    ),
-    Rule(
-        lambda s: (
-            s.channels_last
-            and _has_few_inputs(s)
             and s.outputs >= 80
             and s.positions <= 25
             and s.pixels >= 1500
@@ -81,5 +69,21 @@ AVX2_FEW_INPUTS = (
         "given",
         GEMM,
         "0.62, 0.91 of 16, after which larger kernels were left out",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_first
+            and s.forward
+            and not s.transposed
+            and s.line
+            and s.strided
+            and s.inputs <= 2
+            and s.outputs >= 24
+            and 1 < s.positions <= 3
+            and s.flops >= 1.5e6
+        ),
+        "any",
+        GEMM,
+        "0.69, 1.18 of 12, after which larger kernels were left out",
     ),
 )

@@ -368,4 +368,21 @@ AVX2_FIRST = (
         GEMM,
         "0.85, 1.25 of 50",
     ),
+    Rule(
+        lambda s: (
+            s.dense
+            and s.forward
+            and s.transposed
+            and s.strided
+            and not s.in_patches
+            and not s.volume
+            and not s.line
+            and 2 <= s.images < 8
+            and s.inputs >= 9
+            and s.pixels <= 400
+        ),
+        "nxc",
+        BRGEMM_AVX2,
+        "0.86, 1.72 of 103",
+    ),
 )

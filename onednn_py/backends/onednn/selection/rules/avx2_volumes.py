@@ -1,6 +1,6 @@
 """Rules of float32 for CPUs that have AVX2 and no AVX-512: volumes.
 
-They are for depthwise volumes, and for weights gradients of others. Fitted on some 1,600 problems
+They are for depthwise volumes, and for gradients of others. Fitted on some 1,600 problems
 of all draws of `benchmarks/survey.py`, on two cores of an AMD EPYC of family 25 without AVX-512.
 They are asked before the other rules for such CPUs. Ratios are of the rule's choice to that without
 it, by `pairs`, on problems that were drawn after the rules: geometric mean, worst, of so many.
@@ -8,7 +8,7 @@ it, by `pairs`, on problems that were drawn after the rules: geometric mean, wor
 
 from __future__ import annotations
 
-from .rule import DEPTHWISE, JIT_AVX2, Rule
+from .rule import DEPTHWISE, GEMM, JIT_AVX2, Rule
 
 __all__ = ["AVX2_VOLUMES"]
 
@@ -77,5 +77,20 @@ AVX2_VOLUMES = (
         JIT_AVX2,
         "0.41, 1.08 of 24",
         formulation="unpadded_depth",
+    ),
+    Rule(
+        lambda s: (
+            s.dense_last
+            and s.data
+            and not s.transposed
+            and s.volume
+            and s.strided
+            and 1 < s.positions <= 27
+            and s.inputs >= 3
+            and s.outputs >= (3 if s.pixels <= 125 else 9)
+        ),
+        "given",
+        GEMM,
+        "0.58, 1.29 of 66, after which larger kernels were left out",
     ),
 )
