@@ -163,6 +163,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.amx_bf16": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.amx_f32_first": "backends/onednn/selection/test_amx.py",
     "backends.onednn.selection.rules.amx_f32_last": "backends/onednn/selection/test_amx.py",
+    "backends.onednn.selection.rules.avx2_bias": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_deep": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_deep_first": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_depthwise": "backends/onednn/selection/test_avx2.py",

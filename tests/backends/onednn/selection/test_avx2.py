@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onednn_py.backends.onednn.selection.formulations import formulate
+from onednn_py.backends.onednn.selection.rules.avx2_bias import AVX2_BIAS
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from onednn_py.backends.onednn.selection.rules.avx2_deep_first import AVX2_DEEP_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_depthwise import AVX2_DEPTHWISE
@@ -31,6 +32,7 @@ RULES = (
     *AVX2_STRIDED_1X1,
     *AVX2_PADDED,
     *AVX2_FEW_INPUTS,
+    *AVX2_BIAS,
     *AVX2_DEPTHWISE,
     *AVX2_MERGED,
     *AVX2_FIRST,
@@ -176,6 +178,10 @@ OWN = {
     "deconv:mb1ic512ih6oc384oh12kh4sh2ph1 BWD_D f32 NCX": ("given", "gemm:jit:f32"),
     "mb2ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb8ic256ih10oc1oh5kh4sh2ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
+    "mb2ic32ih11oc32oh11kh1ph0 BWD_WB f32 NXC": ("given", "x64:gemm:jit"),
+    "deconv:mb2ic16ih17oc32oh17kh1ph0 BWD_WB f32 NXC": ("given", "conv:any+x64:gemm:jit"),
+    "deconv:mb4ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX": ("given", "conv:any+x64:gemm:jit"),
+    "g32mb6ic32id4oc32od4kd1pd0 BWD_WB f32 NCX": ("nxc", "jit_dw:avx2"),
     "mb16ic64id4oc48od2kd3sd3pd1 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
     "mb4ic2iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
     "deconv:mb4ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX": ("nxc", "conv:any+brgconv:avx2"),
@@ -212,6 +218,8 @@ OTHERS = [
     "mb1ic48id24oc8od12kd3sd2pd1 BWD_D f32 NXC",
     "mb8ic1iw7493oc64ow3745kw4sw2pw0 FWD_B f32 NCX",
     "deconv:mb1ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX",
+    "mb2ic32ih11oc32oh11kh1ph0 BWD_W f32 NXC",
+    "deconv:mb8ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX",
 ]
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from .amx_bf16 import AMX_BF16_FIRST, AMX_BF16_LAST
 from .amx_f32_first import AMX_F32_FIRST
 from .amx_f32_last import AMX_F32_LAST
+from .avx2_bias import AVX2_BIAS
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_deep_first import AVX2_DEEP_FIRST
 from .avx2_depthwise import AVX2_DEPTHWISE
@@ -184,7 +185,8 @@ def _is_of_avx2_alone(facts: Any) -> bool:
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
-    own = (*AVX2_PADDED, *AVX2_FEW_INPUTS) if facts.dense else (*AVX2_DEPTHWISE, *AVX2_MERGED)
+    of_dense = (*AVX2_PADDED, *AVX2_FEW_INPUTS, *AVX2_BIAS)
+    own = of_dense if facts.dense else (*AVX2_DEPTHWISE, *AVX2_MERGED)
     powers = AVX2_POWERS if facts.dense else ()
     volumes = (AVX2_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
     if facts.channels_last:
