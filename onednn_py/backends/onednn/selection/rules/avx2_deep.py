@@ -18,10 +18,10 @@ from .rule import (
     Shape,
 )
 
-__all__ = ["AVX2_DEEP", "AVX2_DEEP_REST"]
+__all__ = ["AVX2_DEEP", "AVX2_DEEP_REST", "is_deep"]
 
 
-def _deep(shape: Shape) -> bool:
+def is_deep(shape: Shape) -> bool:
     """Whether a problem is one of those that the rules were fitted on."""
     return shape.channels >= 32 and shape.flops >= 1e8
 
@@ -37,7 +37,7 @@ AVX2_DEEP = (
             and not s.transposed
             and s.inputs % 1024 == 0
             and s.pixels >= 130
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         GEMM,
@@ -51,7 +51,7 @@ AVX2_DEEP = (
             and s.is_product
             and not s.transposed
             and s.pixels < 130
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_1X1_AVX2,
@@ -67,7 +67,7 @@ AVX2_DEEP = (
             and s.outputs >= 150
             and s.pixels >= 16
             and s.flops >= 3e8
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         BRGEMM_STRIDED,
@@ -81,7 +81,7 @@ AVX2_DEEP = (
             and s.is_1x1
             and not s.transposed
             and s.inputs >= 100
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_1X1_AVX2,
@@ -98,7 +98,7 @@ AVX2_DEEP = (
             and s.inputs >= 300
             and s.outputs >= 400
             and (s.pixels >= 100 or s.images <= 2)
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         GEMM,
@@ -113,7 +113,7 @@ AVX2_DEEP = (
             and s.positions >= 25
             and s.weights_size >= 1.5e6
             and s.all_pixels < 600
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_AVX2,
@@ -128,7 +128,7 @@ AVX2_DEEP = (
             and s.outputs >= 150
             and s.weights_size < 1.5e6
             and s.pixels >= 100
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         GEMM,
@@ -143,7 +143,7 @@ AVX2_DEEP = (
             and not s.transposed
             and s.inputs >= 100
             and s.weights_size < 300_000
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_1X1_AVX2,
@@ -158,7 +158,7 @@ AVX2_DEEP = (
             and s.is_1x1
             and not s.transposed
             and s.group_products >= 4096
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -172,7 +172,7 @@ AVX2_DEEP = (
             and s.is_1x1
             and not s.transposed
             and s.dst_size >= 300_000
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         JIT_1X1_AVX2,
@@ -187,7 +187,7 @@ AVX2_DEEP = (
             and s.positions <= 25
             and s.all_pixels < 200
             and s.weights_size >= 1.3e6
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -196,7 +196,7 @@ AVX2_DEEP = (
     ),
     Rule(
         lambda s: (
-            s.dense_first and s.data and s.transposed and s.in_patches and not s.line and _deep(s)
+            s.dense_first and s.data and s.transposed and s.in_patches and not s.line and is_deep(s)
         ),
         "any",
         JIT_1X1_AVX2,
@@ -213,7 +213,7 @@ AVX2_DEEP = (
             and s.outputs >= 300
             and s.group_products >= 80_000
             and s.weights_size >= 1_000_000
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -229,7 +229,7 @@ AVX2_DEEP = (
             and s.positions >= 16
             and s.pixels <= 16
             and s.all_pixels >= 64
-            and _deep(s)
+            and is_deep(s)
         ),
         "nxc",
         BRGEMM_AVX2,
@@ -245,7 +245,7 @@ AVX2_DEEP = (
             and not s.in_patches
             and s.positions >= 16
             and s.pixels <= 16
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         BRGEMM_AVX2,
@@ -259,7 +259,7 @@ AVX2_DEEP = (
             and s.in_patches
             and not s.line
             and s.all_pixels >= 100
-            and _deep(s)
+            and is_deep(s)
         ),
         "nxc",
         JIT_1X1_AVX2,
@@ -272,7 +272,7 @@ AVX2_DEEP = (
 AVX2_DEEP_REST = (
     Rule(
         lambda s: (
-            s.dense_first and s.data and s.strided and s.is_1x1 and not s.transposed and _deep(s)
+            s.dense_first and s.data and s.strided and s.is_1x1 and not s.transposed and is_deep(s)
         ),
         "any",
         JIT_1X1_AVX2,
@@ -281,7 +281,12 @@ AVX2_DEEP_REST = (
     ),
     Rule(
         lambda s: (
-            s.dense_first and s.forward and s.strided and s.is_1x1 and not s.transposed and _deep(s)
+            s.dense_first
+            and s.forward
+            and s.strided
+            and s.is_1x1
+            and not s.transposed
+            and is_deep(s)
         ),
         "any",
         GEMM,
@@ -294,7 +299,7 @@ AVX2_DEEP_REST = (
             and s.transposed
             and s.in_patches
             and s.outputs >= 80
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         GEMM,
@@ -302,7 +307,7 @@ AVX2_DEEP_REST = (
         formulation="as_convolution",
     ),
     Rule(
-        lambda s: s.dense_last and s.data and s.strided and not s.transposed and _deep(s),
+        lambda s: s.dense_last and s.data and s.strided and not s.transposed and is_deep(s),
         "given",
         GEMM,
         "0.81, 1.26 of 30",
@@ -316,7 +321,7 @@ AVX2_DEEP_REST = (
             and not s.is_1x1
             and s.positions <= 9
             and s.outputs >= 200
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -333,7 +338,7 @@ AVX2_DEEP_REST = (
             and s.weights_size >= 1.1e6
             and s.outputs >= 200
             and 2 * s.outputs >= s.inputs
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -347,7 +352,7 @@ AVX2_DEEP_REST = (
             and not s.strided
             and not s.transposed
             and not s.is_1x1
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_AVX2,
@@ -360,7 +365,7 @@ AVX2_DEEP_REST = (
             and s.transposed
             and s.in_patches
             and s.outputs >= 100
-            and _deep(s)
+            and is_deep(s)
         ),
         "given",
         GEMM,
@@ -375,9 +380,10 @@ AVX2_DEEP_REST = (
             and not s.transposed
             and not s.is_1x1
             and not s.volume
+            and not s.line
             and s.images <= 2
             and s.outputs <= 100
-            and _deep(s)
+            and is_deep(s)
         ),
         "any",
         JIT_AVX2,

@@ -1,9 +1,9 @@
 """Rules of float32 for CPUs that have AVX2 and no AVX-512: few inputs.
 
-Such is a network's first layer. They are for weights gradients, fitted on 1,753 problems, and the
-last one for forward passes of lines. Ratios are of the rule's choice to that without it, by
-`benchmarks/survey.py pairs`, on problems that were drawn after the rules: geometric mean, worst, of
-so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
+A network's first layer has few inputs. All rules but the last are for weights gradients, fitted on
+1,753 problems; the last is for forward passes of strided lines. Ratios are of the rule's choice to
+that without it, by `benchmarks/survey.py pairs`, on problems that were drawn after the rules:
+geometric mean, worst, of so many problems. Two cores of an AMD EPYC of family 25 without AVX-512.
 """
 
 from __future__ import annotations

@@ -374,7 +374,7 @@ AVX2_FIRST = (
             and s.forward
             and s.transposed
             and s.strided
-            and not s.in_patches
+            and s.larger_kernel
             and not s.volume
             and not s.line
             and 2 <= s.images < 8

@@ -38,6 +38,7 @@ AVX2_PADDED = (
             and not s.transposed
             and s.inputs >= 50
             and s.pixels >= 3000
+            and s.flops >= LEAST_FLOPS
         ),
         "any",
         JIT_AVX2,

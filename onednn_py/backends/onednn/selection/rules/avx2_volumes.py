@@ -102,7 +102,7 @@ AVX2_VOLUMES = (
             and s.positions == 1
             and s.has_bias_gradient
             and s.groups >= 16
-            and s.flops < 3e4 * s.images
+            and 4e3 * s.images <= s.flops < 3e4 * s.images
         ),
         "nxc",
         DEPTHWISE,
