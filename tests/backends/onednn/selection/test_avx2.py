@@ -216,6 +216,7 @@ OTHERS = [
     "g384mb16ic384ih28oc384kh3ph1 BWD_W f32 NXC",
     "g512mb24ic512ih14oc512oh7kh3sh2ph1 BWD_D f32 NCX",
     "g96mb16ic96ih28oc96kh5ph2 BWD_D f32 NCX",
+    # Limits of rules of several tables.
     "mb8ic64ih40oc256oh40kh3ph1 FWD_D f32 NCX",
     "mb16ic32ih9oc512oh9kh3ph1 FWD_D f32 NCX",
     "mb1ic64id23oc128od23kd3pd1 FWD_D f32 NCX",
@@ -226,6 +227,7 @@ OTHERS = [
     "deconv:mb1ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX",
     "mb2ic32ih11oc32oh11kh1ph0 BWD_W f32 NXC",
     "deconv:mb8ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX",
+    # Limits of AVX2_DEEP_FIRST.
     "mb1ic768ih32oc768oh32kh3ph1 FWD_D f32 NCX",
     "mb7ic64ih12oc512oh12kh3ph1 FWD_D f32 NCX",
     "mb16ic512iw100oc512ow100kw3pw1 FWD_D f32 NCX",
@@ -244,10 +246,12 @@ OTHERS = [
     "deconv:mb1ic512ih6oc1024oh12kh2sh2ph0 BWD_D f32 NCX",
     "deconv:mb1ic512id3oc384od6kd4sd2pd1 BWD_D f32 NCX",
     "deconv:mb1ic1024iw60oc768ow120kw4sw2pw1 BWD_D f32 NCX",
+    # Limits of the last rule of AVX2_DEEP_REST.
     "mb2ic256ih46oc128oh23kh4sh2ph1 BWD_D f32 NCX",
     "mb2ic256id8oc96od4kd4sd2pd1 BWD_D f32 NCX",
     "mb2ic256ih46oc24oh23kh4sh2ph1 BWD_D f32 NCX",
     "mb2ic256ih10oc96oh5kh4sh2ph1 BWD_D f32 NCX",
+    # Limits of AVX2_BIAS.
     "mb32ic16ih11oc32oh11kh1ph0 BWD_WB f32 NXC",
     "mb2ic12ih11oc32oh11kh1ph0 BWD_WB f32 NXC",
     "mb2ic24ih45oc16oh45kh1ph0 BWD_WB f32 NXC",
@@ -259,10 +263,12 @@ OTHERS = [
     "mb4ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX",
     "deconv:mb4ic100ih7oc48oh7kh1ph0 BWD_W f32 NCX",
     "deconv:mb4ic100ih7oc512oh7kh1ph0 BWD_WB f32 NCX",
+    # Limits of the last rule of AVX2_FEW_INPUTS.
     "mb4ic3iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX",
     "mb8ic2iw6500oc16ow1625kw3sw4pw1 FWD_D f32 NCX",
     "mb4ic2iw6500oc48ow6500kw3pw1 FWD_D f32 NCX",
     "mb1ic2iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX",
+    # Limits of the last rule of AVX2_FIRST.
     "deconv:mb8ic33ih19oc1024oh37kh3sh2ph1 BWD_D f32 NCX",
     "deconv:mb4ic33ih19oc8oh38kh3sh2ph1 BWD_D f32 NCX",
     "deconv:mb4ic33ih24oc9oh47kh3sh2ph1 BWD_D f32 NCX",
@@ -270,6 +276,7 @@ OTHERS = [
     "deconv:mb4ic33id4oc9od7kd3sd2pd1 BWD_D f32 NCX",
     "deconv:mb4ic33ih19oc9oh19kh3ph1 BWD_D f32 NCX",
     "deconv:mb4ic33ih19oc9oh38kh2sh2ph0 BWD_D f32 NCX",
+    # Limits of the last two rules of AVX2_VOLUMES.
     "mb1ic64id8oc48od4kd4sd2pd1 BWD_D f32 NXC",
     "mb1ic2id8oc12od4kd3sd2pd1 BWD_D f32 NXC",
     "mb1ic48id8oc2od4kd3sd2pd1 BWD_D f32 NXC",
@@ -279,6 +286,7 @@ OTHERS = [
     "g12mb6ic12id4oc12od4kd1pd0 BWD_WB f32 NCX",
     "g32mb6ic32id8oc32od8kd1pd0 BWD_WB f32 NCX",
     "g16mb32ic16id2oc16od2kd1pd0 BWD_WB f32 NCX",
+    # Limits of AVX2_PADDED.
     "mb1ic2ih49oc3oh49kh5ph2 BWD_W f32 NXC",
     "mb2ic24ih30oc1oh30kh5ph2 BWD_W f32 NCX",
 ]

@@ -192,8 +192,7 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if facts.channels_last:
         first = (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP)
         return (*first, AVX2_STRIDED_1X1, own, AVX2_LAST)
-    deep = (AVX2_DEEP, AVX2_DEEP_FIRST)
-    return (*volumes, powers, *deep, AVX2_STRIDED_1X1, own, AVX2_FIRST)
+    return (*volumes, powers, AVX2_DEEP, AVX2_DEEP_FIRST, AVX2_STRIDED_1X1, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:

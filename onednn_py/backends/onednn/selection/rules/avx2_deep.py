@@ -22,7 +22,7 @@ __all__ = ["AVX2_DEEP", "AVX2_DEEP_REST", "is_deep"]
 
 
 def is_deep(shape: Shape) -> bool:
-    """Whether a problem is one of those that the rules were fitted on."""
+    """Whether a problem has the channels and flops of those that `--deep` draws."""
     return shape.channels >= 32 and shape.flops >= 1e8
 
 

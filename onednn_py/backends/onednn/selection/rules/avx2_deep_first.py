@@ -16,7 +16,7 @@ __all__ = ["AVX2_DEEP_FIRST"]
 
 
 def _is_first(shape: Shape) -> bool:
-    """Whether a problem is one of those that the rules were fitted on."""
+    """Whether a problem is of the kinds that the rules were fitted on."""
     return (
         shape.dense_first
         and not shape.is_1x1
