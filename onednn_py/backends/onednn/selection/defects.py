@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from onednn_py.problem.problem import Direction, Problem
@@ -19,6 +20,9 @@ from .chunks import Addend
 __all__ = ["DEFECTS", "MOST_SOUND_CHANNELS", "Defect", "forbidden", "is_reference"]
 
 Version = tuple[int, int, int]
+
+# Names whose defects are kept. A library has some hundred.
+MOST_IMPLEMENTATIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,15 +349,21 @@ def forbidden(implementation: str, problem: Problem, version: Version) -> Defect
     ``problem`` is in the layouts that the implementation is given.
     """
     convolution = problem.as_convolution()
-    for defect in DEFECTS:
-        if (
-            defect.is_in(version)
-            and defect.implementation.search(implementation)
-            and (problem.transposed or not defect.of_transposed)
-            and defect.applies(problem if defect.of_transposed else convolution)
+    for defect in _defects_of(implementation, version):
+        if (problem.transposed or not defect.of_transposed) and defect.applies(
+            problem if defect.of_transposed else convolution
         ):
             return defect
     return None
+
+
+@lru_cache(MOST_IMPLEMENTATIONS)
+def _defects_of(implementation: str, version: Version) -> tuple[Defect, ...]:
+    return tuple(
+        defect
+        for defect in DEFECTS
+        if defect.is_in(version) and defect.implementation.search(implementation)
+    )
 
 
 def is_reference(implementation: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from math import prod
 
 from onednn_py.problem.problem import Problem
@@ -16,7 +15,6 @@ from .thresholds import (
     GEMM_EXECUTION_FLOPS,
     Work,
     fit_one_thread,
-    is_small,
     minibatch_chunks,
 )
 
@@ -82,45 +80,52 @@ def preferences(
         for rule in rules(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
-            choice = Choice(compute, rule.formulation, rule.activations, rule.weights)
-            preference = Preference(
-                choice, rule.family, minibatch_chunks=number, splits=splits or rule.splits
+            way = compute, rule.formulation, rule.activations
+            threads, gemm_threads = rule.threads, None
+            if threads is None:
+                threads, gemm_threads = _threads(problem, shape, *way)
+            yield Preference(
+                Choice(*way, rule.weights, threads=threads),
+                rule.family,
+                minibatch_chunks=number,
+                splits=splits or rule.splits,
+                gemm_threads=gemm_threads,
             )
-            if rule.threads is None:
-                yield _on_threads(preference, problem, shape)
-            else:
-                yield replace(preference, choice=replace(choice, threads=rule.threads))
         for formulation in ANY_PROBLEM:
-            choice = Choice(dtype, formulation)
-            preference = Preference(choice, minibatch_chunks=chunks, splits=splits)
-            yield _on_threads(preference, problem, shape)
-
-
-def _on_threads(preference: Preference, problem: Problem, shape: Shape) -> Preference:
-    """Return a preference for the numbers of threads that its choice, and gemm, are worth."""
-    if not is_small(problem):
-        return preference
-    choice, threads, gemm_threads = preference.choice, 1, None
-    decides_work = shape.has_two_threads and (shape.has_half_width or shape.has_avx2_alone)
-    if decides_work and _is_executed_once(problem, shape, choice):
-        work = Work(problem, choice.activations)
-        threads = int(fit_one_thread([work]))
-        if shape.has_avx2_alone and choice.formulation != "matmul":
-            gemm_threads = int(
-                fit_one_thread([work._replace(execution_flops=GEMM_EXECUTION_FLOPS)])
+            threads, gemm_threads = _threads(problem, shape, dtype, formulation, "any")
+            yield Preference(
+                Choice(dtype, formulation, threads=threads),
+                minibatch_chunks=chunks,
+                splits=splits,
+                gemm_threads=gemm_threads,
             )
-    return replace(preference, choice=replace(choice, threads=threads), gemm_threads=gemm_threads)
 
 
-def _is_executed_once(problem: Problem, shape: Shape, choice: Choice) -> bool:
-    """Whether a choice takes one execution of its primitive, and no conversion."""
-    if choice.compute_dtype != problem.dtype:
-        return False
-    if choice.formulation == "flipped":  # one for each phase of the strides
+def _threads(
+    problem: Problem, shape: Shape, compute_dtype: str, formulation: str, activations: str
+) -> tuple[int, int | None]:
+    """Return the numbers of threads that a choice, and gemm in its place, are worth."""
+    if not shape.small:
+        return 0, None
+    decides_work = shape.has_two_threads and (shape.has_half_width or shape.has_avx2_alone)
+    if not decides_work or compute_dtype != problem.dtype:
+        return 1, None
+    if not _is_executed_once(shape, formulation):
+        return 1, None
+    work = Work(problem, activations)
+    threads, gemm_threads = int(fit_one_thread([work])), None
+    if shape.has_avx2_alone and formulation != "matmul":
+        gemm_threads = int(fit_one_thread([work._replace(execution_flops=GEMM_EXECUTION_FLOPS)]))
+    return threads, gemm_threads
+
+
+def _is_executed_once(shape: Shape, formulation: str) -> bool:
+    """Whether a formulation takes one execution of its primitive."""
+    if formulation == "flipped":  # one for each phase of the strides
         return not shape.strided
-    if choice.formulation == "matmul":  # of weights, one for each image with channels first
+    if formulation == "matmul":  # of weights, one for each image with channels first
         return shape.channels_last or not shape.weights
-    return choice.formulation in ("direct", "as_convolution")
+    return formulation in ("direct", "as_convolution")
 
 
 def _preferred_dtypes(problem: Problem, cpu_isa: str) -> tuple[str, ...]:

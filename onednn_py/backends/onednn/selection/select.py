@@ -214,7 +214,8 @@ def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterat
     if formulation is None:
         return
     first, *others = formulation.problems
-    choice = replace(choice, bias_apart=formulation.bias_apart)
+    if formulation.bias_apart != choice.bias_apart:
+        choice = replace(choice, bias_apart=formulation.bias_apart)
     for descriptor, name in feasible(engine, formulation, first, choice):
         decided = replace(choice, implementation=name, reference=is_reference(name))
         descriptors = descriptors_of(engine, formulation, others, decided)
