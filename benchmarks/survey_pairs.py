@@ -17,9 +17,10 @@ from survey_measure import by_turns, in_words
 from onednn_py.backends import ONEDNN
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import rules as library
 from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.problem.call_spec import SubProblem

@@ -16,9 +16,9 @@ from onednn_py.backends.onednn import machine_here
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.layouts import layout_name
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.descriptors import queries
 from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.preference import Preference

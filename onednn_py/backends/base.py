@@ -69,7 +69,7 @@ class Plan(ABC):
     backend, implementation : str
         What computes, as messages name it.
     address_runner : AddressRunner or None
-        None where NumPy does a part of the work, so that only `execute` will do.
+        None where the work needs arrays, such as copies by NumPy, and `execute` alone will do.
     nbytes : int
         What the plan itself keeps alive, roughly.
     """

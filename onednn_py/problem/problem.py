@@ -209,6 +209,11 @@ class Problem:
         return self.direction is Direction.BACKWARD_WEIGHTS and self.bias is not None
 
     @property
+    def has_dense_bias(self) -> bool:
+        """Whether there is a bias, or its gradient, and it has no gaps."""
+        return self.bias is not None and self.bias.dense() == self.bias
+
+    @property
     def layouts(self) -> dict[str, TensorLayout]:
         """The tensors that the problem has, by role; not to be changed."""
         kept: dict[str, TensorLayout] | None = self.__dict__.get("_layouts")

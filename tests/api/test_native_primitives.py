@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.backends.onednn.execution import plan as plan_module
+from onednn_py.backends.onednn.selection import decide as decide_module
+from onednn_py.backends.onednn.selection import select as select_module
 from tests.support.native_programs import (
     TOTALS,
     Outcome,
@@ -87,8 +88,12 @@ def assert_close(ours: np.ndarray, native: np.ndarray, case: Case) -> None:
 
 @pytest.fixture(autouse=True)
 def no_preferences(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without the package's preferences, plans use the implementation that native uses."""
-    monkeypatch.setattr(plan_module, "preferences", lambda *_, **__: iter(()))
+    """Without the package's preferences, plans use the implementation that native uses.
+
+    It sums the bias gradient itself, as native's does.
+    """
+    monkeypatch.setattr(decide_module, "preferences", lambda *_, **__: iter(()))
+    monkeypatch.setattr(select_module, "gains_from_bias_apart", lambda *_: False)
     onednn_py.cache_clear()
     yield
     onednn_py.cache_clear()

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from onednn_py.backends.base import Plan
+from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution import lowering
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
@@ -42,6 +43,8 @@ __all__ = [
     "plan_problem",
     "plan_sub_problems",
     "sub_problems",
+    "used_workspaces",
+    "without_matmul",
 ]
 
 # A small problem of each kind in the suites; the first few are large enough for threads.
@@ -89,6 +92,17 @@ def computes_products() -> bool:
     return True
 
 
+@contextmanager
+def without_matmul() -> Iterator[None]:
+    """Have oneDNN refuse every product of matrices, as a library without matmul does."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise OneDNNError("dnnl_matmul_primitive_desc_create", "unimplemented", "")
+
+    with mock.patch.object(Engine, "matmul_desc", refused):
+        yield
+
+
 def plan_sub_problems(
     sub_problems: tuple[SubProblem, ...], backend: str = "onednn", effort: str = "heuristic"
 ) -> Plan:
@@ -111,7 +125,7 @@ def sub_problems(function: Any, *positional: Any, **keywords: Any) -> tuple[SubP
 
 
 @contextmanager
-def _used_workspaces() -> Iterator[None]:
+def used_workspaces() -> Iterator[None]:
     """Have workspaces hold what is not a number in any type, as used memory may."""
 
     def filling(take: Callable[[int], Block]) -> Callable[[int], Block]:
@@ -154,7 +168,7 @@ class CandidateRun:
         assert_apart(plan)
         dtype = next(iter(self._inputs.values())).dtype
         outs = [np.full(view.shape, 77, dtype) for view in self._spec.results.values()]
-        with _used_workspaces():
+        with used_workspaces():
             for _ in range(2):
                 results = run(self._spec, self._inputs, outs, settings(), plan.execute)
         self._compare(plan, results)
@@ -207,7 +221,7 @@ class StridedCandidateRun(CandidateRun):
         for result in results:
             result[...] = 77
         canonical = {name: view.canonical(self._arrays[name]) for name, view in self._views.items()}
-        with _used_workspaces():
+        with used_workspaces():
             for _ in range(2):
                 plan.execute(canonical)
         self._compare(plan, results)
@@ -235,6 +249,32 @@ def _without_images(plan: OneDNNPlan, spans: list[tuple[int, int]]) -> list[tupl
     return [span for span in spans if span not in inside]
 
 
+def _with_sums_joined(plan: OneDNNPlan, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans, with those of sums of a bias gradient that overlap as a single one.
+
+    Products write sums behind one another, and the next ones read them in other parts.
+    """
+    engine, buffers = plan.engine, plan.program.buffers
+    of_sums = set()
+    for step in plan.program.steps:
+        if step.name.startswith("sum of ") and step.name.endswith("bias"):
+            used = [buffers[index] for _, index in step.arguments]
+            of_sums |= {
+                (buffer.offset, engine.nbytes(buffer.desc))
+                for buffer in used
+                if buffer.operand is None and buffer.constant is None
+            }
+    joined: list[tuple[int, int]] = []
+    for begin, nbytes in sorted(of_sums):
+        end = sum(joined[-1]) if joined else 0
+        if begin < end:
+            first = joined.pop()[0]
+            joined.append((first, max(end, begin + nbytes) - first))
+        else:
+            joined.append((begin, nbytes))
+    return [span for span in spans if span not in of_sums] + joined
+
+
 def _with_whole_reorders(plan: OneDNNPlan) -> OneDNNPlan:
     """Return the plan without reorders in parts, of which each begins inside a buffer of it."""
     with mock.patch.object(lowering, "parts_around_tail", return_value=()):
@@ -259,7 +299,7 @@ def assert_apart(plan: OneDNNPlan) -> None:
     for buffer in program.buffers:
         if buffer.operand is None and buffer.constant is None:
             spans.append((buffer.offset, engine.nbytes(buffer.desc)))
-    spans = _without_images(plan, spans)
+    spans = _with_sums_joined(plan, _without_images(plan, spans))
     # Chunk after chunk uses the same offsets, and all steps the scratchpad behind them.
     ends: dict[int, int] = {}
     for begin, nbytes in sorted(spans):

@@ -141,6 +141,7 @@ TESTED_BY = {
     "backends.onednn.execution.steps": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.execution.tensors": "backends/onednn/execution/test_chunked_execution.py",
     "backends.onednn.selection.candidate": "api/test_backward.py",
+    "backends.onednn.selection.decide": "backends/onednn/selection/test_defects.py",
     "backends.onednn.selection.descriptors": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.formulation": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.formulations": "backends/onednn/selection/test_select.py",

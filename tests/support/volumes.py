@@ -8,9 +8,9 @@ import numpy as np
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import decide
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from tests.support.candidate_runs import CandidateRun, sub_problems

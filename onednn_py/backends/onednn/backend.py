@@ -15,9 +15,10 @@ from onednn_py.system import idle_threads
 from .autotune import DEFAULT_BUDGET, Measured, measure
 from .binding.library import Library, library
 from .binding.runtime import apply_threads, current_engine, generation, openmp_path
-from .execution.plan import OneDNNPlan, decide
+from .execution.plan import OneDNNPlan
 from .selection.candidate import Candidate, share_tensors
 from .selection.choice import Choice
+from .selection.decide import decide
 from .selection.equivalents import equivalent
 from .selection.limits import unsupported
 from .selection.select import is_possible, with_equal_threads

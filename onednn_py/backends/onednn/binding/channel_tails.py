@@ -135,7 +135,7 @@ def parts_around_tail(
     threads : int
         The number on which it runs, 0 if it is not known: a reorder into blocks has no parts then.
     """
-    # Most tensors need one look alone: a plan of a new size makes several reorders.
+    # Whole blocks of 16 are whole blocks of 8: there is no tail, and nothing more to be asked.
     shape = shape_of(engine.library, target)
     if len(shape) < 2 or shape[1] % max(BLOCKS) == 0:
         return ()

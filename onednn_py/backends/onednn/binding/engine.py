@@ -372,6 +372,10 @@ class Engine:
             # A strided array has no buffer that cffi takes.
             return self.address(array.__array_interface__["data"][0])
 
+    def copy(self, target: Any, array: npt.NDArray[Any]) -> None:
+        """Copy a dense array's elements to the memory that a pointer points to."""
+        self._ffi.memmove(target, array.view(np.uint8).data, array.nbytes)
+
     def _dims(self, numbers: Sequence[int]) -> Any:
         return new_object(self._dims_type, list(numbers))
 

@@ -39,6 +39,9 @@ class Lowering:
     ----------
     casts : list of CastTensor
     sums : list of BiasSums
+        What is left to NumPy.
+    summed : set of str
+        Names of the bias gradients that the steps sum, with NumPy or without.
     added : set of str
         Names of the biases that the steps add to dst behind a primitive.
     reordered : list of str
@@ -79,6 +82,10 @@ class Lowering:
         return self._biases.sums
 
     @property
+    def summed(self) -> set[str]:
+        return self._biases.summed
+
+    @property
     def added(self) -> set[str]:
         return self._biases.added
 
@@ -107,7 +114,7 @@ class Lowering:
                 index = self._input(tensor)
             names.append(argument)
             buffers.append(index)
-        # A bias gradient that NumPy sums is an operand, too.
+        # A bias gradient that is summed apart is an operand, too.
         for role in ("src", "weights", "bias", "dst"):
             if role in candidate.formulation.asked.layouts:
                 steps.operand(candidate.name(role))

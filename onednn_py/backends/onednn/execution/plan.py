@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,13 @@ from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.layouts import layout_name
 from onednn_py.backends.onednn.selection.candidate import Candidate, share_tensors
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.heuristics import preferences
-from onednn_py.backends.onednn.selection.preference import Preference
-from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
-from onednn_py.backends.onednn.selection.select import select
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.workspace import exceeds_limit
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
-from onednn_py.system.cpu import halves_avx512
 from onednn_py.system.memory_pool import pool
 
+from .bias import SummingProgram
 from .casts import Casts, CastTensor
 from .lowering import Lowering
 from .notes import notes
@@ -31,7 +27,7 @@ from .packing import PackedInput
 from .program import Program, Step
 from .unmixed import are_unmixed, may_mix
 
-__all__ = ["OneDNNPlan", "build_plan", "decide"]
+__all__ = ["OneDNNPlan", "build_plan"]
 
 Array = npt.NDArray[Any]
 
@@ -95,7 +91,7 @@ class OneDNNPlan(Plan):
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
-        self._summed = {one.name for one in self._sums}
+        self._summed = lowering.summed
         self._completed = [
             candidate
             for candidate in candidates
@@ -108,12 +104,22 @@ class OneDNNPlan(Plan):
             and not candidate.formulation.is_cast
             and candidate.name("bias") not in lowering.added
         ]
-        if not (self.casts or self._completed or self._sums or self._added):
-            # Bound methods, which a call finds without the class.
-            program = self.program
-            self.address_runner = AddressRunner(
-                self.operands, engine.pointers, program.run, program.run_again, engine.address
-            )
+        if not (self.casts or self._completed or self._added):
+            self.address_runner = self._on_addresses()
+
+    def _on_addresses(self) -> AddressRunner | None:
+        """Return the short way of a plan without copies by NumPy, if there is one."""
+        # A program's methods: the plan's own would keep the plan alive in a cycle.
+        runs: Program | SummingProgram = self.program
+        if self._sums:
+            summed = [one for one in self.candidates if one.name("bias") in self._summed]
+            if not all(one.formulation.asked.has_dense_bias for one in summed):
+                return None
+            runs = SummingProgram(self.engine, self.program, self._sums, self.problem.dtype)
+        engine = self.engine
+        return AddressRunner(
+            self.operands, engine.pointers, runs.run, runs.run_again, engine.address
+        )
 
     @property
     def layouts(self) -> dict[str, str]:
@@ -197,8 +203,8 @@ class OneDNNPlan(Plan):
         programs = (self.program, *self._without.values())
         primitives = {id(step.primitive) for program in programs for step in program.steps}
         of_steps = BYTES_PER_STEP * sum(len(program.steps) for program in programs)
-        # Conversions need the workspace before an execution has one, and borrow it.
-        keeps = not self.casts and self.program.keeps_workspace
+        # Conversions, and sums that NumPy adds up, borrow the workspace.
+        keeps = not (self.casts or self._sums) and self.program.keeps_workspace
         kept = self.workspace_bytes * len(programs) if keeps else 0
         others = (self._whole, *(self._without_copies or ()), *(self._apart or ()))
         of_others: int = sum(other.nbytes for other in others if other is not None)
@@ -273,7 +279,7 @@ class OneDNNPlan(Plan):
             hooks = Casts(casts, tensors, block) if casts else None
             program.run(list(pointers.values()), block, hooks)
             for one in self._sums:
-                one.write(tensors, block)
+                one.write(tensors[one.name], block)
         finally:
             pool.give_back(block)
 
@@ -347,40 +353,6 @@ class OneDNNPlan(Plan):
             for role in candidate.formulation.roles
             if candidate.operand(role) == name
         )
-
-
-def decide(
-    engine: Engine,
-    problem: Problem,
-    choice: Choice | None = None,
-    *,
-    without: Collection[str] = (),
-    rules: Callable[[Shape], Iterable[Rule]] = rules_of,
-) -> Candidate:
-    """Return the candidate of ``choice`` if it is given and exists, otherwise that of the rules.
-
-    Parameters
-    ----------
-    engine : Engine
-    problem : Problem
-    choice : Choice, optional
-    without : collection of str, optional
-        Formulations that the rules may not choose.
-    rules : callable, optional
-        The rules for a shape, best first; a survey compares other rules with the library's.
-
-    Raises
-    ------
-    OneDNNError
-        As `select` does.
-    """
-    first = () if choice is None else (Preference(choice),)
-    threads = engine.number_of_threads()
-    ruled = preferences(
-        problem, threads, engine.library.cpu_isa, halves_avx512=halves_avx512(), rules=rules
-    )
-    wanted = (one for one in ruled if one.choice.formulation not in without)
-    return select(engine, problem, chain(first, wanted))
 
 
 def _copies_weights(candidate: Candidate) -> bool:

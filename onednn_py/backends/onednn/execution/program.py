@@ -200,7 +200,7 @@ class Program:
         pointers : sequence of cffi pointer
             One an operand. Results overlap no other operand.
         block : ndarray, optional
-            The workspace, where the caller puts something into it.
+            The workspace, where the caller puts something into it or reads something from it.
         hooks : ChunkHooks, optional
             What the caller does for each chunk.
         """

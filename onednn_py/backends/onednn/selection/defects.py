@@ -21,7 +21,7 @@ __all__ = ["DEFECTS", "MOST_SOUND_CHANNELS", "Defect", "forbidden", "is_referenc
 
 Version = tuple[int, int, int]
 
-# Names whose defects are kept. A library has some hundred.
+# Implementations, by name and version, whose defects are kept. A library has some hundred.
 MOST_IMPLEMENTATIONS = 1024
 
 

@@ -16,7 +16,7 @@ from .chunks import SPLIT_AXES
 from .defects import is_reference
 from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
-from .heuristics import fallbacks, gains_from_bias_apart
+from .heuristics import fallbacks, gains_from_bias_apart, surely_gains_from_bias_apart
 from .limits import compute_dtypes
 from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
@@ -289,8 +289,8 @@ def _variants(engine: Engine, candidate: Candidate, numbers: Sequence[int]) -> l
 def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]:
     """Yield choices like another that differ in implementations or layouts.
 
-    A bias gradient is tried apart from gemm, and from other implementations where that is known to
-    be faster. Where that is known, it is not tried inside of the implementation.
+    A bias gradient is tried apart from gemm, and from other implementations where that is mostly
+    faster. Where it surely is, the gradient is not tried inside of the implementation.
     """
     seen: list[tuple[str, list[Handle]]] = []
     for activations, weights in LAYOUTS:
@@ -300,7 +300,9 @@ def _choices(engine: Engine, problem: Problem, like: Choice) -> Iterator[Choice]
             gains = gains_from_bias_apart(problem, candidate.choice)
             if like.bias_apart and not (gains or GEMM.search(name)):
                 continue
-            if gains and not candidate.choice.bias_apart:
+            if surely_gains_from_bias_apart(problem, candidate.choice) and not (
+                candidate.choice.bias_apart
+            ):
                 continue
             wanted = FAMILIES.get(like.formulation, ANY_NAME)
             if not wanted.search(name):

@@ -10,12 +10,12 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Problem, TensorLayout
 
-from .bias_sums import chunk_layout, partial_sums, summing_chunks
+from .bias_sums import sums_nbytes
 from .candidate import Candidate
 from .choice import Choice
 from .chunks import SPLIT_AXES, Addend
 from .descriptors import implementations, queries, user_desc
-from .formulation import SUM_DTYPE, Formulation
+from .formulation import Formulation
 from .formulations import formulate
 
 __all__ = [
@@ -189,19 +189,11 @@ def _workspace_bytes(engine: Engine, candidate: Candidate) -> int:
     nbytes: int = max(
         engine.nbytes(engine.desc_of(one, "scratchpad")) for one in candidate.descriptors.values()
     )
-    nbytes += _sums_bytes(candidate.formulation)
+    if candidate.formulation.bias_apart:
+        nbytes += sums_nbytes(candidate.formulation)
     for role in queries(candidate.formulation.problem):
         nbytes += max(_copy_bytes(engine, candidate, one, role) for one in candidate.descriptors)
     return nbytes
-
-
-def _sums_bytes(formulation: Formulation) -> int:
-    """Return how many bytes the partial sums of a bias gradient take that is summed apart."""
-    if not formulation.bias_apart:
-        return 0
-    found = chunk_layout(formulation, formulation.chunks[0])
-    itemsize = DTYPES[SUM_DTYPE].itemsize
-    return 0 if found is None else itemsize * partial_sums(found[1]) * summing_chunks(formulation)
 
 
 def _copy_bytes(engine: Engine, candidate: Candidate, problem: Problem, role: str) -> int:

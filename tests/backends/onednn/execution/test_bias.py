@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.autotune import integer_tensors
-from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.bias import BiasSums
+from onednn_py.backends.onednn.execution.bias import BiasSums, SummingProgram
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
+from onednn_py.backends.onednn.selection import bias_sums
+from onednn_py.backends.onednn.selection import formulation as formulation_module
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
-from onednn_py.problem.problem import Problem
-from tests.support.candidate_runs import FORMATS, CandidateRun, computes_products
+from onednn_py.problem.problem import Problem, TensorLayout
+from onednn_py.system.memory_pool import pool
+from tests.support.candidate_runs import (
+    FORMATS,
+    CandidateRun,
+    computes_products,
+    used_workspaces,
+    without_matmul,
+)
 from tests.support.cases import Case, case
 from tests.support.requirements import has_dtype, needs_onednn, skip_for_cpu
 
@@ -34,6 +46,10 @@ GEOMETRIES = {
     "strided": case((13, 12), 3, 2, pads=1, minibatch=4, inputs=16, outputs=24),
     "many pixels": case((70, 40), 1, minibatch=2, inputs=16, outputs=3),
 }
+
+
+# Whose rows of pixels have more sums than products add up: NumPy does.
+MANY_PARTS = case((37, 1031), 1, minibatch=1, inputs=2, outputs=3)
 
 
 def apart(problem: Problem, **fields: Any) -> Candidate | None:
@@ -68,35 +84,170 @@ def test_sums_are_exact(name: str, dtype: str, data_format: str) -> None:
                 plan = OneDNNPlan(current_engine(), candidate)
                 if computes_products() and compute_dtype == "f32":
                     assert is_summed_by_products(plan)
-                    assert plan.address_runner is None
+                    assert (plan.address_runner is None) == bool(plan.casts)
                 run.check(plan)
+                check_on_addresses(plan)
+
+
+def check_on_addresses(plan: OneDNNPlan) -> None:
+    """Compare the results by addresses, if the plan takes these, with those by arrays."""
+    runner, tensors = plan.address_runner, integer_tensors(plan.problem)
+    if runner is None:
+        return
+    plan.execute(tensors)
+    expected = {name: tensors[name].copy() for name in ("weights", "bias")}
+    for name in expected:
+        tensors[name].fill(77)
+    with used_workspaces():
+        runner.run(runner.pointers([tensors[name] for name in runner.operands]))
+    for name, array in expected.items():
+        np.testing.assert_array_equal(tensors[name], array)
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
-@pytest.mark.parametrize(("axis", "summed"), [("minibatch", 2), ("spatial", 0), ("channels", 0)])
-def test_chunks(axis: str, summed: int, data_format: str) -> None:
-    """Chunks of the minibatch sum their own images, right after their weights gradient."""
-    run = run_of(GEOMETRIES["3x3"], "f32", data_format)
-    candidate = apart(run.problem, chunks=2, split_axis=axis)
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+def test_products_write_the_gradient(
+    chunks: int, data_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy adds up nothing in float32, and all where the library has no matmul."""
+    geometry = case((12, 10), 1, minibatch=4, inputs=16, outputs=24)
+    run = run_of(geometry, "f32", data_format)
+    candidate = apart(run.problem, chunks=chunks)
     assert candidate is not None
     plan = OneDNNPlan(current_engine(), candidate)
+    monkeypatch.setattr(BiasSums, "write", None)
     if computes_products():
-        sums = [step for step in plan.program.steps if step.name == "sum of bias"]
-        assert len({step.chunk for step in sums}) == summed
+        monkeypatch.setattr(formulation_module, "sum_into_bias", None)
     run.check(plan)
+    check_on_addresses(plan)
 
 
-def test_numpy_sums_where_the_library_has_no_matmul(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any, **__: Any) -> Any:
-        raise OneDNNError("dnnl_matmul_primitive_desc_create", "unimplemented", "")
+def test_numpy_rounds_halves_behind_a_program() -> None:
+    """Whatever the CPU computes: a program of no step, in a workspace that is filled."""
+    engine = current_engine()
+    # Halves round ties to even, 1 + 2**-8 down and 1 + 3 * 2**-11 up.
+    sums = np.array([[1, 1], [2.0**-8, 3 * 2.0**-11]], np.float32)
+    rounded = {
+        "f32": [1 + 2.0**-8, 1 + 3 * 2.0**-11],
+        "bf16": [1, 1],
+        "f16": [1 + 2.0**-8, 1 + 2.0**-9],
+    }
 
-    monkeypatch.setattr(Engine, "matmul_desc", refused)
+    class Filled:
+        operands = ("weights", "bias")
+        workspace_bytes = 64 + sums.nbytes
+        fails = False
+
+        def run(self, pointers: Any, block: Any) -> None:
+            block[64 : 64 + sums.nbytes] = sums.view(np.uint8).ravel()
+            if self.fails:
+                raise OneDNNError("dnnl_primitive_execute", "runtime_error", "")
+
+    program: Any = Filled()
+    part = BiasSums("bias", 64, 4, 2, 1)
+    given_back = []
+    with mock.patch.object(pool, "give_back", given_back.append):
+        for dtype, expected in rounded.items():
+            bias = np.zeros(3, DTYPES[dtype])
+            pointers = [engine.pointer(bias), engine.pointer(bias)]
+            SummingProgram(engine, program, [part], dtype).run(pointers)
+            np.testing.assert_array_equal(bias.astype(np.float32), [*expected, 0])
+        program.fails = True
+        with pytest.raises(OneDNNError):
+            SummingProgram(engine, program, [part], "f32").run(pointers)
+    assert len(given_back) == 4
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize("minibatch", [1, 4])
+def test_a_bias_gradient_with_gaps(minibatch: int, data_format: str) -> None:
+    run = run_of(case((12, 10), 1, minibatch=minibatch, inputs=16, outputs=24), "f32", data_format)
+    with_gaps = replace(run.problem, bias=TensorLayout((24,), (2,)))
+    candidate = apart(with_gaps)
+    assert candidate is not None
+    plan = OneDNNPlan(current_engine(), candidate)
+    assert plan.address_runner is None
+    tensors = integer_tensors(run.problem)
+    memory = np.full(48, 77, np.float32)
+    plan.execute({**tensors, "bias": memory[::2]})
+    np.testing.assert_array_equal(memory[::2], tensors["dst"].sum(axis=(0, 2, 3)))
+    assert (memory[1::2] == 77).all()
+
+
+@pytest.mark.parametrize("geometry", [MANY_PARTS, GEOMETRIES["1x1"]], ids=["NumPy", "products"])
+def test_threads_run_one_plan_at_once(geometry: Case) -> None:
+    problem = run_of(geometry, "f32", "NCX").problem
+    candidate = apart(problem)
+    assert candidate is not None
+    plan = OneDNNPlan(current_engine(), candidate)
+    check_on_addresses(plan)
+    runner = plan.address_runner
+    assert runner is not None
+
+    def differing(seed: int) -> int:
+        tensors = integer_tensors(problem)
+        tensors["dst"][...] = np.random.default_rng(seed).integers(-2, 3, tensors["dst"].shape)
+        expected, wrong = tensors["dst"].sum(axis=(0, 2, 3)), 0
+        for _ in range(20):
+            tensors["bias"].fill(77)
+            runner.run(runner.pointers([tensors[name] for name in runner.operands]))
+            wrong += not np.array_equal(tensors["bias"], expected)
+        return wrong
+
+    with ThreadPoolExecutor(4) as executor:
+        assert list(executor.map(differing, range(8))) == [0] * 8
+
+
+def test_a_plan_that_sums_is_freed_at_once() -> None:
+    """No cycle of references is left to the garbage collector."""
+    candidate = apart(run_of(MANY_PARTS, "f32", "NCX").problem)
+    assert candidate is not None
+    gc.disable()
+    try:
+        plan = OneDNNPlan(current_engine(), candidate)
+        assert plan.address_runner is not None or not computes_products()
+        assert bool(plan._sums) == computes_products()
+        alive = weakref.ref(plan)
+        del plan
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize(("axis", "summed"), [("minibatch", 32), ("spatial", 0), ("channels", 0)])
+@pytest.mark.parametrize("size", [(12, 11), (60, 50)])
+def test_chunks(
+    size: tuple[int, int],
+    axis: str,
+    summed: int,
+    data_format: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Chunks of the minibatch sum their own images, right after their weights gradient."""
+    geometry = case(size, 3, pads=1, minibatch=32, inputs=16, outputs=24)
+    run = run_of(geometry, "f32", data_format)
+    chunks = 32 if axis == "minibatch" else 2
+    candidate = apart(run.problem, chunks=chunks, split_axis=axis)
+    assert candidate is not None
+    for most, wanted in ((0, summed), (2**30, 1)):
+        monkeypatch.setattr(bias_sums, "MOST_SUMMED_AT_ONCE", most)
+        plan = OneDNNPlan(current_engine(), candidate)
+        if computes_products():
+            sums = [step for step in plan.program.steps if step.name == "sum of bias"]
+            assert len({step.chunk for step in sums}) == wanted
+        run.check(plan)
+        check_on_addresses(plan)
+
+
+def test_numpy_sums_where_the_library_has_no_matmul() -> None:
     run = run_of(GEOMETRIES["1x1"], "f32", "NXC")
     candidate = apart(run.problem)
     assert candidate is not None
-    plan = OneDNNPlan(current_engine(), candidate)
-    assert not is_summed_by_products(plan)
-    run.check(plan)
+    with without_matmul():
+        plan = OneDNNPlan(current_engine(), candidate)
+        assert not is_summed_by_products(plan)
+        run.check(plan)
 
 
 def dense_tensors(problem: Problem) -> dict[str, np.ndarray]:
@@ -112,8 +263,14 @@ def dense_tensors(problem: Problem) -> dict[str, np.ndarray]:
         case((120, 90), 1, minibatch=2, inputs=2, outputs=2),
         case((31, 31), 1, minibatch=40, inputs=2, outputs=5),
         case((7, 7), 1, minibatch=16, inputs=2, outputs=256),
+        case((4, 4), 1, minibatch=1, inputs=2, outputs=64),
+        case((8, 16), 1, minibatch=1, inputs=2, outputs=3),
+        case((8, 16), 1, minibatch=1, inputs=2, outputs=256),
+        case((32, 32), 1, minibatch=1, inputs=2, outputs=64),
+        case((32, 64), 1, minibatch=16, inputs=2, outputs=64),
+        case((45, 45), 1, minibatch=12, inputs=2, outputs=16),
     ],
-    ids=["many pixels", "many images", "many channels"],
+    ids=str,
 )
 def test_many_numbers_lose_no_digits(geometry: Case, data_format: str) -> None:
     """Numbers of one sign, where errors of many small additions would add up."""
@@ -123,16 +280,23 @@ def test_many_numbers_lose_no_digits(geometry: Case, data_format: str) -> None:
     plan = OneDNNPlan(current_engine(), candidate)
     assert is_summed_by_products(plan) or not computes_products()
     tensors = dense_tensors(problem)
-    plan.execute(tensors)
-    expected = tensors["dst"].astype(np.float64).sum(axis=(0, 2, 3))
-    np.testing.assert_allclose(tensors["bias"], expected, rtol=2.5 * 2.0**-23, atol=0)
+    # Errors of equal numbers have one sign in each of the sums, and add up.
+    for value, most in ((None, 2.5), (0.89043665, 16), (0.6, 16)):
+        if value is not None:
+            tensors["dst"].fill(value)
+        plan.execute(tensors)
+        expected = tensors["dst"].astype(np.float64).sum(axis=(0, 2, 3))
+        np.testing.assert_allclose(tensors["bias"], expected, rtol=most * 2.0**-23, atol=0)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("outputs", [1, 3, 70])
-def test_the_same_bits_on_any_number_of_threads(outputs: int, data_format: str, dtype: str) -> None:
-    geometry = case((60, 50), 1, minibatch=2, inputs=2, outputs=outputs)
+@pytest.mark.parametrize("size", [(7, 5), (60, 50), (90, 64)])
+def test_the_same_bits_on_any_number_of_threads(
+    size: tuple[int, int], outputs: int, data_format: str, dtype: str
+) -> None:
+    geometry = case(size, 1, minibatch=2, inputs=2, outputs=outputs)
     problem = run_of(geometry, dtype, data_format).problem
     tensors = integer_tensors(problem)
     values = np.random.default_rng(0).standard_normal(tensors["dst"].shape)
@@ -164,10 +328,10 @@ def test_partial_sums_are_added_in_float64() -> None:
     block = np.array([1e8, 1, -1e8, 2, 3, 4], np.float32).view(np.uint8)
     sums = BiasSums("bias", 0, 6, 1, 2)
     bias = np.zeros(1, np.float32)
-    sums.write({"bias": bias}, block)
+    sums.write(bias, block)
     assert bias[0] == 10
     two = np.zeros(2, np.float32)
-    replace(sums, channels=2, parts=1).write({"bias": two}, block)
+    replace(sums, channels=2, parts=1).write(two, block)
     np.testing.assert_array_equal(two, [3, 7])
 
 

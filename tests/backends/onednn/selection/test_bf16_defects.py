@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection.chunks import Addend
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.defects import forbidden
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import CandidateRun

@@ -1,8 +1,9 @@
-"""Bias gradients that NumPy sums beside the primitive: where, and that they are right."""
+"""Bias gradients that are summed beside the primitive: where, and that they are right."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,12 +17,14 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.heuristics import (
     LEAST_SUMMED_APART,
     LEAST_SUMMED_APART_LAST,
+    LEAST_WRITTEN_APART,
+    LEAST_WRITTEN_APART_AVX2,
     Preference,
     gains_from_bias_apart,
 )
 from onednn_py.backends.onednn.selection.rules import GEMM, JIT, JIT_1X1
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates, is_possible
-from onednn_py.problem.problem import Problem
+from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import FORMATS, NETWORKS, CandidateRun
 from tests.support.cases import CURATED, Case, case
 from tests.support.requirements import has_dtype, needs_onednn, skip_for_cpu
@@ -105,11 +108,26 @@ def test_small_gemm_is_tried_both_ways(data_format: str) -> None:
     assert not any(one.choice.bias_apart for one in others)
 
 
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_measuring_tries_both_ways_where_one_mostly_gains(data_format: str) -> None:
+    run = run_of(case((24, 24), 3, pads=1, minibatch=1, inputs=16, outputs=64), "f32", data_format)
+    assert LEAST_WRITTEN_APART_AVX2["others"] <= run.problem.dst.size < LEAST_SUMMED_APART_LAST
+    by_name: dict[str, set[bool]] = {}
+    for one in run.candidates():
+        if one.choice.formulation == "direct":
+            names = by_name.setdefault(one.choice.implementation, set())
+            names.add(one.choice.bias_apart)
+    both = {name for name, ways in by_name.items() if ways == {False, True}}
+    jit = {name for name in by_name if JIT.search(name) and "avx2" in name}
+    assert both >= jit | {name for name in by_name if GEMM.search(name)}
+    assert both
+
+
 def test_what_gains_from_a_bias_apart() -> None:
     problem = run_of(LARGE["f32"], "f32", "NXC").problem
     gemm = Choice("f32", implementation="x64:gemm:jit")
     assert gains_from_bias_apart(problem, gemm)
-    assert not gains_from_bias_apart(problem, Choice("f32", implementation="jit_1x1:avx2"))
+    assert not gains_from_bias_apart(problem, Choice("f32", implementation="jit_1x1:avx512_core"))
     assert not gains_from_bias_apart(problem, Choice("f32", implementation="brgemm:avx2"))
     assert not gains_from_bias_apart(replace(problem, bias=None), gemm)
     assert not gains_from_bias_apart(replace(problem, dtype="f16"), gemm)
@@ -117,9 +135,49 @@ def test_what_gains_from_a_bias_apart() -> None:
     assert not gains_from_bias_apart(small, gemm)
 
 
+@pytest.mark.parametrize("data_format", FORMATS)
+def test_what_gains_from_a_gradient_that_products_write(data_format: str) -> None:
+    """From fewer elements than where NumPy adds sums up."""
+    sizes = {
+        2**exponent: case((8, 2 ** (exponent - 8)), 1, minibatch=1, inputs=16, outputs=32)
+        for exponent in range(11, 18)
+    }
+    problems = {size: run_of(one, "f32", data_format).problem for size, one in sizes.items()}
+    assert all(problem.dst.size == size for size, problem in problems.items())
+
+    def least(choice: Choice, transposed: bool = False, **changes: Any) -> int | None:
+        asked = {
+            size: replace(one, transposed=transposed, **changes) for size, one in problems.items()
+        }
+        return next((n for n, one in asked.items() if gains_from_bias_apart(one, choice)), None)
+
+    gemm = Choice("f32", implementation="x64:gemm:jit")
+    gaps = TensorLayout((32,), (2,))
+    assert least(gemm) == LEAST_WRITTEN_APART == 2**13
+    assert least(gemm, bias=gaps) == LEAST_SUMMED_APART["f32"]
+    for name in ("jit:avx2", "jit_1x1:avx2"):
+        own, last = (
+            Choice("f32", implementation=name),
+            Choice("f32", "direct", "nxc", implementation=name),
+        )
+        assert least(own) == LEAST_WRITTEN_APART_AVX2["others"]
+        assert least(own, transposed=True) is None
+        assert least(last) == LEAST_WRITTEN_APART_AVX2["last"]
+        assert least(last, transposed=True) == LEAST_WRITTEN_APART_AVX2["last"]
+        assert least(replace(last, implementation=name.replace("avx2", "avx512_core"))) == 2**17
+        assert least(replace(own, implementation=name.replace("avx2", "avx512_core"))) is None
+        assert least(last, bias=gaps) == LEAST_SUMMED_APART_LAST
+        padded = replace(last, formulation="padded_channels")
+        assert least(padded) == LEAST_SUMMED_APART_LAST
+    depthwise = Choice("f32", "direct", "nxc", implementation="conv:any+jit_dw:avx2")
+    assert least(depthwise) is None
+    assert least(depthwise, transposed=True) == LEAST_WRITTEN_APART_AVX2["last"]
+    assert least(replace(depthwise, activations="ncx"), transposed=True) is None
+
+
 def test_kernels_that_read_channels_last_gain_from_a_bias_apart() -> None:
     last, first = (run_of(LARGE["f32"], "f32", one).problem for one in ("NXC", "NCX"))
-    for name in ("jit:avx512_core", "conv:any+jit:avx2", "jit_1x1:avx2"):
+    for name in ("jit:avx512_core", "conv:any+jit:avx512_core", "jit_1x1:avx512_core"):
         given = Choice("f32", activations="given", implementation=name)
         assert gains_from_bias_apart(last, given)
         assert not gains_from_bias_apart(first, given)

@@ -10,8 +10,9 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.descriptors import implementations
 from onednn_py.problem.operations import OPERATIONS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import decide
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.rules import Rule, Shape
 from onednn_py.backends.onednn.selection.rules.amx_f32_first import AMX_F32_FIRST
 from onednn_py.backends.onednn.selection.rules.depthwise_volumes import (

@@ -10,10 +10,11 @@ import pytest
 
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
-from onednn_py.backends.onednn.execution.plan import OneDNNPlan, decide
+from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import dst_as_weights
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.dst_as_weights import MOST_CHUNKS, as_tiles
 from onednn_py.backends.onednn.selection.equivalents import equivalent
 from onednn_py.backends.onednn.selection.preference import Preference

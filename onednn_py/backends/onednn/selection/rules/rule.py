@@ -136,10 +136,8 @@ class Rule:
 
     def holds(self, shape: Shape) -> bool:
         """Whether the rule is for a problem, on the CPU that the shape tells."""
-        return self.applies(shape) and self.holds_on_cpu(shape)
-
-    def holds_on_cpu(self, shape: Shape) -> bool:
-        """Whether a rule that applies to a problem holds on the CPU that the shape tells."""
+        if not self.applies(shape):
+            return False
         if shape.has_full_width:
             return self.on_full_width(shape)
         return not shape.has_half_width or self.on_half_width(shape)
