@@ -1,4 +1,4 @@
-"""Calls bound to tensors: memory that begins inside an element, and lists of no axes."""
+"""Calls bound to tensors: where they lie in memory, lists of no axes, and addresses alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 import torch
 
 import onednn_py.torch
+from onednn_py.backends.onednn.execution.steps import Steps
+from onednn_py.backends.onednn.selection import select
+from onednn_py.dispatch.bound_call import BoundCall
 from tests.support.torch_cases import integers
 from tests.support.torch_comparison import assert_equal
 
@@ -47,3 +50,34 @@ def test_tensors_that_begin_inside_an_element(first: int, step: int) -> None:
     with onednn_py.torch.enabled():
         for offset in (first, 2 - first):
             assert_equal(torch.nn.functional.conv2d(at(offset), WEIGHTS), expected)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("images", [1, 3])
+def test_addresses_are_enough_for_a_bias_gradient_apart(
+    images: int, layout: torch.memory_format, monkeypatch: pytest.MonkeyPatch, fresh_cache: None
+) -> None:
+    src = integers(images, 4, 12, 11).contiguous(memory_format=layout)
+    diff_dst = integers(images, 6, 10, 9, seed=2).contiguous(memory_format=layout)
+
+    def run() -> Any:
+        return aten.convolution_backward(
+            diff_dst, src, WEIGHTS, [6],
+            [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True],
+        )  # fmt: skip
+
+    expected, summed = run(), []
+    program = Steps.program
+
+    def noted(self: Steps, *arguments: Any) -> Any:
+        made = program(self, *arguments)
+        summed.extend(step.name for step in made.steps if step.name.startswith("sum of"))
+        return made
+
+    monkeypatch.setattr(select, "gains_from_bias_apart", lambda asked, _: asked.has_bias_gradient)
+    monkeypatch.setattr(Steps, "program", noted)
+    monkeypatch.setattr(BoundCall, "run", None)
+    with onednn_py.torch.enabled():
+        for _ in range(2):
+            assert_equal(run(), expected)
+    assert set(summed) == {"sum of diff_bias"}
