@@ -1,7 +1,7 @@
 """Bias gradients as products with ones: short sums in float32, and sums of these.
 
-In float32, products add up everything (`gradient_products`). Otherwise NumPy adds the sums of
-`ones_products` up in float64, and rounds.
+Where products may write the gradient, they add up everything (`gradient_products`). Otherwise NumPy
+adds the sums of `ones_products` up in float64, and rounds.
 
 Products are three to five times as fast as NumPy's sums beside a weights gradient: 256 channels, 56
 x 56, minibatch 8 in bfloat16 0.26 / 1.0 ms (channels first), 0.3 / 1.7 ms (channels last). oneDNN's
@@ -56,7 +56,9 @@ SUMMED_ROWS = 2**4
 # NumPy has to add them up.
 LEAST_PIXELS = 2**5
 
-# A diff_dst of so many elements stays in the caches, and is summed with the first chunk.
+# A diff_dst of up to so many elements stays in the caches, and is summed with the first chunk, in
+# 0.84 to 0.87 of the time of a call that sums chunk by chunk: 1x1 weights with channels first by
+# products, 16 to 64 images. With two to six times as many elements it is 0.96 to 1.00.
 MOST_SUMMED_AT_ONCE = 2**18
 
 # Layouts whose products are kept.
@@ -67,7 +69,7 @@ ROW = 2**8
 
 
 class OnesProduct(NamedTuple):
-    """A product of a part of diff_dst with ones.
+    """A product of a part of diff_dst, or of sums of it, with ones.
 
     Attributes
     ----------
@@ -76,7 +78,7 @@ class OnesProduct(NamedTuple):
     ones_first : bool
         Whether the ones are the first factor.
     begin : int
-        Elements from the first element of diff_dst to that of the part.
+        Elements from the first element of what is read to that of the part.
     """
 
     first: TensorLayout

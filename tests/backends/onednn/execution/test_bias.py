@@ -182,7 +182,9 @@ def test_threads_run_one_plan_at_once(geometry: Case) -> None:
     plan = OneDNNPlan(current_engine(), candidate)
     check_on_addresses(plan)
     runner = plan.address_runner
-    assert runner is not None
+    if runner is None:
+        assert not computes_products()
+        return
 
     def differing(seed: int) -> int:
         tensors = integer_tensors(problem)

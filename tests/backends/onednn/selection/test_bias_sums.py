@@ -36,32 +36,12 @@ def layout_of(shape: tuple[int, ...], order: str) -> TensorLayout:
     return TensorLayout(shape, (0,) * len(shape)).with_channels(order)
 
 
-@pytest.mark.parametrize("order", ["ncx", "nxc"])
-@pytest.mark.parametrize("name", SHAPES)
-def test_products_are_the_sums(name: str, order: str) -> None:
-    layout = layout_of(SHAPES[name], order)
+def numbers_in(layout: TensorLayout) -> tuple[np.ndarray, np.ndarray]:
+    """Return integers in the order of a tensor's memory, and the sum of each channel."""
     numbers = np.random.default_rng(0).integers(-9, 10, layout.size).astype(np.float32)
     strides = [4 * stride for stride in layout.strides]
-    expected = np.ndarray(layout.shape, np.float32, numbers, 0, strides).astype(np.float64)
-    expected = expected.sum(axis=(0, *range(2, expected.ndim)))
-    shape = sums_shape(layout)
-    assert shape is not None
-    sums = []
-    for product in ones_products(layout):
-        read, ones = product.first, product.second
-        if product.ones_first:
-            read, ones = ones, read
-        assert ones.size <= (2 * MOST_ROWS if order == "nxc" else MOST_ONES)
-        strides = [4 * stride for stride in read.strides]
-        part = np.ndarray(read.shape, np.float32, numbers, 4 * product.begin, strides)
-        ones = np.ones(ones.shape, np.float32)
-        found = ones @ part if product.ones_first else part @ ones
-        assert found.shape == product.sums.shape
-        assert product.sums.strides == product.sums.dense().strides
-        sums.append(found.ravel())
-    every = np.concatenate(sums)
-    assert every.size == partial_sums(layout)
-    np.testing.assert_array_equal(every.reshape(-1, *shape).sum(axis=(0, 2)), expected)
+    tensor = np.ndarray(layout.shape, np.float32, numbers, 0, strides)
+    return numbers, tensor.sum(axis=(0, *range(2, tensor.ndim)), dtype=np.float64)
 
 
 def product_of(one: OnesProduct, numbers: np.ndarray) -> np.ndarray:
@@ -71,17 +51,28 @@ def product_of(one: OnesProduct, numbers: np.ndarray) -> np.ndarray:
     part = np.ndarray(read.shape, np.float32, numbers, 4 * one.begin, strides)
     found = np.ones(one.first.shape) @ part if one.ones_first else part @ np.ones(one.second.shape)
     assert found.shape == one.sums.shape
+    assert one.sums.strides == one.sums.dense().strides
     return found.ravel()
+
+
+@pytest.mark.parametrize("order", ["ncx", "nxc"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_products_are_the_sums(name: str, order: str) -> None:
+    layout = layout_of(SHAPES[name], order)
+    numbers, expected = numbers_in(layout)
+    shape, products = sums_shape(layout), ones_products(layout)
+    assert shape is not None
+    assert max(one.terms for one in products) <= (2 * MOST_ROWS if order == "nxc" else MOST_ONES)
+    every = np.concatenate([product_of(one, numbers) for one in products])
+    assert every.size == partial_sums(layout)
+    np.testing.assert_array_equal(every.reshape(-1, *shape).sum(axis=(0, 2)), expected)
 
 
 @pytest.mark.parametrize("order", ["ncx", "nxc"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_products_of_products_are_the_gradient(name: str, order: str) -> None:
     layout = layout_of(SHAPES[name], order)
-    numbers = np.random.default_rng(0).integers(-9, 10, layout.size).astype(np.float32)
-    strides = [4 * stride for stride in layout.strides]
-    expected = np.ndarray(layout.shape, np.float32, numbers, 0, strides).astype(np.float64)
-    expected = expected.sum(axis=(0, *range(2, expected.ndim)))
+    numbers, expected = numbers_in(layout)
     levels = gradient_products(layout)
     for level, products in enumerate(levels):
         terms = max(one.terms for one in products)

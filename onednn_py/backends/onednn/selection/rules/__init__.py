@@ -134,9 +134,7 @@ MOST_KINDS = 1024
 
 def rules_of(shape: Shape) -> Iterator[Rule]:
     """Yield the rules that apply to a problem, best first."""
-    for rule in _rules_of_kind(kind_of(shape)):
-        if rule.holds(shape):
-            yield rule
+    return (rule for rule in _rules_of_kind(kind_of(shape)) if rule.holds(shape))
 
 
 @lru_cache(MOST_KINDS)
