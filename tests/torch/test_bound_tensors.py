@@ -69,8 +69,8 @@ def test_addresses_are_enough_for_a_bias_gradient_apart(
     expected, summed = run(), []
     program = Steps.program
 
-    def noted(self: Steps, *arguments: Any) -> Any:
-        made = program(self, *arguments)
+    def noted(self: Steps, *arguments: Any, **keywords: Any) -> Any:
+        made = program(self, *arguments, **keywords)
         summed.extend(step.name for step in made.steps if step.name.startswith("sum of"))
         return made
 

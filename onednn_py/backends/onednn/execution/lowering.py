@@ -53,6 +53,7 @@ class Lowering:
 
     def __init__(self, engine: Engine, candidates: Sequence[Candidate]) -> None:
         self._engine = engine
+        self._are_several = len(candidates) > 1
         self._title = " and ".join(one.formulation.asked.name for one in candidates)
         self._steps = Steps(engine)
         self._biases = BiasSteps(self._steps)
@@ -68,11 +69,9 @@ class Lowering:
         self.layouts: dict[str, Handle] = {}
         for index in range(len(candidates[0].formulation.chunks)):
             self._steps.chunk = index
-            after: list[Reorder] = []
             for number, candidate in enumerate(candidates):
-                after += self._add(number, candidate)
-            for reorder in after:
-                self._reorder(reorder)
+                for reorder in self._add(number, candidate):
+                    self._reorder(reorder)
         for number, candidate in enumerate(candidates):
             if candidate.formulation.adds_bias and not candidate.formulation.is_cast:
                 self._biases.add_to_dst(number, candidate)
@@ -94,10 +93,13 @@ class Lowering:
         return self._steps.scratchpad_bytes
 
     def program(self, threads: tuple[int, int] | None) -> Program:
-        return self._steps.program(threads, self._title)
+        # A candidate's own copies are of no use behind its steps. Casts and sums, which NumPy reads
+        # and writes, have their offsets by now.
+        overlays = self._are_several and not self.casts and not self.sums
+        return self._steps.program(threads, self._title, overlays=overlays)
 
     def _add(self, number: int, candidate: Candidate) -> list[Reorder]:
-        """Add the steps of a candidate's chunk; return those to follow the steps of all."""
+        """Add the steps of a candidate's chunk; return the reorders that follow them."""
         steps = self._steps
         problem = candidate.formulation.chunks[steps.chunk].problem
         names, buffers = [], []

@@ -82,15 +82,24 @@ class ChunkHooks(Protocol):
 
 
 class Layout:
-    """Offsets of several buffers inside one block."""
+    """Offsets of several buffers inside one block.
+
+    Attributes
+    ----------
+    nbytes : int
+    parts : list of (int, int)
+        Offset and bytes of what was added, in this order.
+    """
 
     def __init__(self) -> None:
         self.nbytes = 0
+        self.parts: list[tuple[int, int]] = []
 
     def add(self, nbytes: int) -> int:
         """Reserve ``nbytes`` and return their offset, aligned."""
-        offset = self.nbytes
-        self.nbytes += aligned(nbytes)
+        offset, room = self.nbytes, aligned(nbytes)
+        self.parts.append((offset, room))
+        self.nbytes += room
         return offset
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from onednn_py.backends.onednn.binding.engine import Engine, Handle
 
+from .overlay import overlaid
 from .program import Buffer, Layout, Program, Step
 from .shared_reorders import Made
 
@@ -84,18 +85,32 @@ class Steps:
         """Add a step whose primitive is made of a descriptor."""
         self.add(key, name, partial(primitive_made, self.engine, descriptor), arguments)
 
-    def program(self, threads: tuple[int, int] | None, title: str) -> Program:
-        """Return the steps; scratchpads share one offset, since one step runs at a time."""
+    def program(
+        self, threads: tuple[int, int] | None, title: str, *, overlays: bool = False
+    ) -> Program:
+        """Return the steps; scratchpads share one offset, since one step runs at a time.
+
+        Parameters
+        ----------
+        threads : (int, int), optional
+        title : str
+        overlays : bool
+            Whether other parts of the workspace may share memory, too, where they are in use at
+            different steps.
+        """
         offset = self.workspace.add(self.scratchpad_bytes)
         for _, index in self._primitives.values():
             if index is not None:
                 self._buffers[index] = Buffer(self._buffers[index].desc, None, offset)
+        buffers, nbytes = self._buffers, self.workspace.nbytes
+        if overlays:
+            buffers, nbytes = overlaid(self.workspace, buffers, self._steps)
         return Program(
             self.engine,
             tuple(self.operands),
-            self._buffers,
+            buffers,
             self._steps,
-            self.workspace.nbytes,
+            nbytes,
             threads,
             title,
         )
