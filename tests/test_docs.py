@@ -34,10 +34,12 @@ def test_examples_of_documents(path: Path) -> None:
 @pytest.mark.frameworks
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_examples_of_documents_that_need_a_framework(path: Path) -> None:
+    torch = importlib.import_module("onednn_py.torch")
+    torch.reset_statistics()  # of other tests' calls
     try:
         run_examples(path, "py")
     finally:
-        importlib.import_module("onednn_py.torch").disable()  # which an example may leave out
+        torch.disable()  # which an example may leave out
 
 
 def run_examples(path: Path, language: str) -> None:
