@@ -17,17 +17,18 @@ from onednn_py.config import freed_memory_setting
 
 from .forks import in_forked_child
 
-__all__ = ["freed_memory_state", "keep_freed_memory", "return_freed_memory"]
+__all__ = ["LARGEST_KEPT", "freed_memory_state", "keep_freed_memory", "return_freed_memory"]
 
 # Numbers of mallopt (malloc.h of glibc).
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 # The largest value of M_MMAP_THRESHOLD, which glibc reaches by itself when such a block is freed.
-_LARGEST_THRESHOLD = 2**25
+# Blocks of so many bytes are mapped anew each time.
+LARGEST_KEPT = 2**25
 
 # glibc's own rule for the largest block.
-_USUAL_TRIM_THRESHOLD = 2 * _LARGEST_THRESHOLD
+_USUAL_TRIM_THRESHOLD = 2 * LARGEST_KEPT
 
 # mallopt takes an int.
 _MOST_KEPT = 2**31 - 1
@@ -58,7 +59,7 @@ def keep_freed_memory() -> None:
             return
         kept = min(_MOST_KEPT, _memory_bytes() // 4)
         # Either call stops glibc from adapting both numbers, so that both are set.
-        if _mallopt(_M_TRIM_THRESHOLD, kept) and _mallopt(_M_MMAP_THRESHOLD, _LARGEST_THRESHOLD):
+        if _mallopt(_M_TRIM_THRESHOLD, kept) and _mallopt(_M_MMAP_THRESHOLD, LARGEST_KEPT):
             _kept = kept
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from .forks import in_forked_child
 
-__all__ = ["ALIGNMENT", "Block", "Pool", "aligned", "pool"]
+__all__ = ["ALIGNMENT", "SMALLEST_LEASE", "Block", "Pool", "aligned", "pool", "size_class"]
 
 # Bytes of a cache line, and of the widest vector that oneDNN loads.
 ALIGNMENT = 64
@@ -48,7 +48,7 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def _size_class(nbytes: int) -> int:
+def size_class(nbytes: int) -> int:
     """Round up by an eighth at the most, so that similar sizes share blocks."""
     step = max(4096, 1 << max(0, nbytes.bit_length() - 4))
     return -(-nbytes // step) * step
@@ -110,7 +110,7 @@ class Pool:
 
     def acquire(self, nbytes: int) -> Block:
         """Return an uninitialised block of at least ``nbytes``, aligned to `ALIGNMENT`."""
-        return self._acquire(_size_class(nbytes))
+        return self._acquire(size_class(nbytes))
 
     def borrow(self, nbytes: int) -> Block:
         """Return a workspace: an uninitialised block of at least ``nbytes``, aligned as others.
@@ -122,7 +122,7 @@ class Pool:
         try:
             block = self._workspaces.pop()  # each step is atomic, so that no lock is needed
         except IndexError:
-            return _allocate(_size_class(nbytes))
+            return _allocate(size_class(nbytes))
         if block.nbytes >= nbytes:
             return block
         for _ in range(len(self._workspaces)):
@@ -135,7 +135,7 @@ class Pool:
                 return other
             self._workspaces.append(other)
         del block
-        return _allocate(_size_class(nbytes))
+        return _allocate(size_class(nbytes))
 
     def give_back(self, workspace: Block) -> None:
         """Return a block of `borrow` that is no longer used."""
@@ -145,7 +145,7 @@ class Pool:
                 self._collect()
 
     def _acquire(self, size: int) -> Block:
-        """Return a block of a size that `_size_class` has rounded."""
+        """Return a block of a size that `size_class` has rounded."""
         recent = self._recent.pop(size, None)
         if recent is not None:
             return recent
@@ -197,7 +197,7 @@ class Pool:
     def _lend(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], count: int, size: int
     ) -> npt.NDArray[Any]:
-        """Return an array on a block of a size that `_size_class` has rounded."""
+        """Return an array on a block of a size that `size_class` has rounded."""
         block = self._acquire(size)
         flat = np.frombuffer(block.data, dtype, count)
         # A memoryview of its own, which all views of the result keep alive.
@@ -214,7 +214,7 @@ class Pool:
         nbytes = count * dtype.itemsize
         if nbytes < SMALLEST_LEASE:
             return partial(np.empty, shape, dtype)
-        return partial(self._lend, shape, dtype, count, _size_class(nbytes))
+        return partial(self._lend, shape, dtype, count, size_class(nbytes))
 
     @property
     def limit(self) -> int:

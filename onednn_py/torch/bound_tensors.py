@@ -71,8 +71,7 @@ class BoundTensors:
             zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
         )
         shapes = _shapes_of_results(named, mask, dst_shape)
-        # Gradients of weights live until the next step, during which others can use the memory only
-        # if it is of the same allocator.
+        # Gradients of weights live until the next step.
         self._makers = [
             result_maker(
                 shape,

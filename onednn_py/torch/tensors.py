@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -10,11 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from onednn_py.system.memory_pool import pool
+from onednn_py.system.allocator import LARGEST_KEPT
+from onednn_py.system.memory_pool import SMALLEST_LEASE, pool, size_class
 
 __all__ = ["Array", "array_of", "channels_last", "result_maker"]
 
 Array = npt.NDArray[Any]
+
+# Results of one size that lie on the pool's memory at a time; further ones lie on PyTorch's. Short
+# lives share the two blocks. Results that live until the gradients are computed leave their memory
+# to PyTorch's own tensors then, which cannot take that of the pool.
+MOST_POOLED = 2
+
+# By their size, such results' arrays, which are alive as long as the tensors on them.
+_pooled: dict[int, list[Callable[[], Array | None]]] = {}
 
 _DTYPES = {
     torch.float32: np.dtype(np.float32),
@@ -56,8 +67,8 @@ def result_maker(
     is_channels_last : bool
         Whether the second axis is the innermost in memory.
     is_pooled : bool
-        Whether the memory is of the pool, and goes back to it when the last tensor on it is gone;
-        otherwise it is of PyTorch's allocator.
+        Whether the memory may be of the pool, and goes back to it when the last tensor on it is
+        gone; otherwise it is of PyTorch's allocator.
 
     Returns
     -------
@@ -73,14 +84,36 @@ def result_maker(
     is_bfloat16 = dtype is torch.bfloat16
     make = pool.maker(in_memory, np.dtype(np.int16) if is_bfloat16 else _DTYPES[dtype])
 
-    def pooled() -> torch.Tensor:
-        tensor = torch.from_numpy(make())
+    def on_array(array: Array) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
         if is_bfloat16:
             tensor = tensor.view(dtype)
         return tensor if axes is None else tensor.permute(axes)
+
+    def pooled() -> torch.Tensor:
+        return on_array(make())
 
     def allocated() -> torch.Tensor:
         tensor = torch.empty(in_memory, dtype=dtype, device="cpu")
         return tensor if axes is None else tensor.permute(axes)
 
-    return pooled if is_pooled else allocated
+    if not is_pooled:
+        return allocated
+    nbytes = prod(shape) * dtype.itemsize
+    if nbytes < SMALLEST_LEASE or nbytes >= LARGEST_KEPT:
+        return pooled
+    places = _pooled.setdefault(size_class(nbytes), [_nothing] * MOST_POOLED)
+
+    def pooled_or_allocated() -> torch.Tensor:
+        for place, alive in enumerate(places):
+            if alive() is None:
+                array = make()
+                places[place] = weakref.ref(array)
+                return on_array(array)
+        return allocated()
+
+    return pooled_or_allocated
+
+
+def _nothing() -> None:
+    return None

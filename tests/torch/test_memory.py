@@ -11,6 +11,8 @@ import torch
 
 import onednn_py
 import onednn_py.torch
+from onednn_py.system.memory_pool import pool
+from onednn_py.torch.tensors import MOST_POOLED
 from tests.support.torch_programs import run_program
 
 pytestmark = [
@@ -67,6 +69,22 @@ def test_memory_of_results_is_given_back() -> None:
         for _ in range(20):
             module(src)
         assert onednn_py.cache_info().bytes <= before.bytes + 2 * 16 * 224 * 224 * 4
+
+
+def test_results_of_a_size_take_few_blocks_of_the_pool() -> None:
+    """Others lie on PyTorch's memory, which its own tensors can use again."""
+    with onednn_py.torch.enabled(), torch.no_grad():
+        module = torch.nn.Conv2d(8, 16, 3, padding=1)
+        src = torch.randn(2, 8, 64, 64)
+        before = len(pool._lent)
+        results = [module(src) for _ in range(5)]
+        assert len(pool._lent) - before <= MOST_POOLED
+        addresses = {dst.data_ptr() for dst in results}
+        assert len(addresses) == 5
+        assert all(torch.equal(dst, results[0]) for dst in results)
+        # A block that came back is used again.
+        results.clear()
+        assert module(src).data_ptr() in addresses
 
 
 def test_settings_that_come_and_go_keep_nothing() -> None:
