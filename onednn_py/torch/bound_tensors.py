@@ -71,7 +71,7 @@ class BoundTensors:
             zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
         )
         shapes = _shapes_of_results(named, mask, dst_shape)
-        # Gradients of weights live until the next step.
+        # Gradients of weights live until the next step, so that they lie on PyTorch's memory.
         self._makers = [
             result_maker(
                 shape,

@@ -26,6 +26,12 @@ def overlaid(
         The parts, each at an offset of its own.
     buffers : sequence of Buffer
     steps : sequence of Step
+
+    Returns
+    -------
+    buffers : list of Buffer
+        In the same order; those of operands and constants as they were.
+    nbytes : int
     """
     parts = [part for part in workspace.parts if part[1]]
     begins = [begin for begin, _ in parts]
