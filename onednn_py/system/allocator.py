@@ -17,7 +17,13 @@ from onednn_py.config import freed_memory_setting
 
 from .forks import in_forked_child
 
-__all__ = ["LARGEST_KEPT", "freed_memory_state", "keep_freed_memory", "return_freed_memory"]
+__all__ = [
+    "LARGEST_KEPT",
+    "freed_memory_is_kept",
+    "freed_memory_state",
+    "keep_freed_memory",
+    "return_freed_memory",
+]
 
 # Numbers of mallopt (malloc.h of glibc).
 _M_TRIM_THRESHOLD = -1
@@ -73,6 +79,11 @@ def return_freed_memory() -> None:
         if _kept:
             _kept = 0
             _mallopt(_M_TRIM_THRESHOLD, _USUAL_TRIM_THRESHOLD)
+
+
+def freed_memory_is_kept() -> bool:
+    """Whether glibc keeps freed memory because `keep_freed_memory` asked it to."""
+    return _kept > 0
 
 
 def freed_memory_state() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -12,9 +13,17 @@ from onednn_py.dispatch.bound_call import BoundCall, settings
 from onednn_py.problem.arrays import element_strides, readable
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.formats import dense_strides
+from onednn_py.system.small_holes import small_holes_filled
 
 from .signature import Geometry
-from .tensors import Array, array_of, channels_last, result_maker
+from .tensors import (
+    SMALLEST_HOLE,
+    Array,
+    array_of,
+    channels_last,
+    lasting_maker,
+    result_maker,
+)
 
 __all__ = ["BoundTensors"]
 
@@ -71,13 +80,14 @@ class BoundTensors:
             zip(named, self._arrays(list(named.values()), self._in_data_format), strict=True)
         )
         shapes = _shapes_of_results(named, mask, dst_shape)
-        # Gradients of weights live until the next step, so that they lie on PyTorch's memory.
+        dtype = named["src"].dtype
+        largest = max(array.nbytes for array in arrays.values())
+        self._is_large = largest >= SMALLEST_HOLE
         self._makers = [
-            result_maker(
-                shape,
-                named["src"].dtype,
-                is_channels_last and name != "diff_bias",
-                is_pooled=name in _ACTIVATIONS,
+            result_maker(shape, dtype, is_channels_last)
+            if name in _ACTIVATIONS
+            else lasting_maker(
+                shape, dtype, is_channels_last and name != "diff_bias", self._is_large
             )
             for name, shape in shapes.items()
         ]
@@ -110,7 +120,9 @@ class BoundTensors:
 
     def is_implemented(self) -> bool:
         """Whether oneDNN computes all of it, but for a bias gradient that is a sum alone."""
-        plan, _ = self._bound.plan(self._settings)
+        # A plan stays, and is made among the tensors of a step.
+        with small_holes_filled() if self._is_large else nullcontext():
+            plan, _ = self._bound.plan(self._settings)
         return "numpy" not in plan.implementation.split(" and ")
 
     def __call__(

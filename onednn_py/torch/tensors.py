@@ -14,8 +14,16 @@ import torch
 
 from onednn_py.system.allocator import LARGEST_KEPT
 from onednn_py.system.memory_pool import SMALLEST_LEASE, pool, size_class
+from onednn_py.system.small_holes import small_holes_filled
 
-__all__ = ["Array", "array_of", "channels_last", "result_maker"]
+__all__ = [
+    "SMALLEST_HOLE",
+    "Array",
+    "array_of",
+    "channels_last",
+    "lasting_maker",
+    "result_maker",
+]
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +34,15 @@ MOST_POOLED = 2
 
 # By their size, such results' arrays, which are alive as long as the tensors on them.
 _pooled: dict[int, list[Callable[[], Array | None]]] = {}
+
+# Where a call's tensors are smaller, a hole that one of them leaves in the heap is of no account.
+SMALLEST_HOLE = 2**20
+
+# Tensors without elements that are made at a time.
+MADE_AT_ONCE = 64
+
+# By their types, tensors that are still without elements.
+_without_elements: dict[torch.dtype, list[torch.Tensor]] = {}
 
 _DTYPES = {
     torch.float32: np.dtype(np.float32),
@@ -55,31 +72,25 @@ def channels_last(array: Array) -> Array:
 
 
 def result_maker(
-    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool, is_pooled: bool = True
+    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool
 ) -> Callable[[], torch.Tensor]:
-    """Return a function that makes uninitialised results.
+    """Return a function that makes uninitialised results of the shape of activations.
 
     Parameters
     ----------
     shape : sequence of int
-        (N, C, *spatial), or that of weights; one axis for a bias.
+        (N, C, *spatial).
     dtype : torch.dtype
     is_channels_last : bool
         Whether the second axis is the innermost in memory.
-    is_pooled : bool
-        Whether the memory may be of the pool, and goes back to it when the last tensor on it is
-        gone; otherwise it is of PyTorch's allocator.
 
     Returns
     -------
     callable
-        Without arguments; it returns a tensor.
+        Without arguments; it returns a tensor, whose memory may be of the pool and goes back to it
+        when the last tensor on it is gone.
     """
-    in_memory = tuple(shape)
-    axes: tuple[int, ...] | None = None
-    if is_channels_last:
-        in_memory = (shape[0], *shape[2:], shape[1])
-        axes = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    in_memory, axes = _order_in_memory(shape, is_channels_last)
     # PyTorch takes arrays of its own types alone.
     is_bfloat16 = dtype is torch.bfloat16
     make = pool.maker(in_memory, np.dtype(np.int16) if is_bfloat16 else _DTYPES[dtype])
@@ -93,12 +104,6 @@ def result_maker(
     def pooled() -> torch.Tensor:
         return on_array(make())
 
-    def allocated() -> torch.Tensor:
-        tensor = torch.empty(in_memory, dtype=dtype, device="cpu")
-        return tensor if axes is None else tensor.permute(axes)
-
-    if not is_pooled:
-        return allocated
     nbytes = prod(shape) * dtype.itemsize
     if nbytes < SMALLEST_LEASE or nbytes >= LARGEST_KEPT:
         return pooled
@@ -110,9 +115,73 @@ def result_maker(
                 array = make()
                 places[place] = weakref.ref(array)
                 return on_array(array)
-        return allocated()
+        tensor = torch.empty(in_memory, dtype=dtype, device="cpu")
+        return tensor if axes is None else tensor.permute(axes)
 
     return pooled_or_allocated
+
+
+def lasting_maker(
+    shape: Sequence[int], dtype: torch.dtype, is_channels_last: bool, is_beside_large: bool
+) -> Callable[[], torch.Tensor]:
+    """Return a function that makes uninitialised gradients of weights or of a bias.
+
+    They live until the next step, on PyTorch's memory.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        That of weights; one axis for a bias.
+    dtype : torch.dtype
+    is_channels_last : bool
+        Whether the second axis is the innermost in memory.
+    is_beside_large : bool
+        Whether another tensor of the call has `SMALLEST_HOLE` bytes and more.
+
+    Returns
+    -------
+    callable
+        Without arguments; it returns a tensor.
+    """
+    in_memory, axes = _order_in_memory(shape, is_channels_last)
+    make = _lasting if is_beside_large else _uninitialised
+
+    def lasting() -> torch.Tensor:
+        tensor = make(in_memory, dtype)
+        return tensor if axes is None else tensor.permute(axes)
+
+    return lasting
+
+
+def _order_in_memory(
+    shape: Sequence[int], is_channels_last: bool
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """Return a shape in the order of its axes in memory, and how to permute it back if at all."""
+    if not is_channels_last:
+        return tuple(shape), None
+    return (shape[0], *shape[2:], shape[1]), (0, len(shape) - 1, *range(1, len(shape) - 1))
+
+
+def _uninitialised(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="cpu")
+
+
+def _lasting(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return an uninitialised tensor, whose C++ objects lie among others that live as long.
+
+    Tensors of one step are made together. The small objects of a single one would lie between the
+    large tensors of the call, which die before it does; see `small_holes_filled`.
+    """
+    if torch.is_inference_mode_enabled():  # whose tensors cannot be used outside of it
+        return _uninitialised(shape, dtype)
+    waiting = _without_elements.setdefault(dtype, [])
+    try:
+        tensor = waiting.pop()
+    except IndexError:
+        with small_holes_filled():
+            tensor, *others = (_uninitialised((0,), dtype) for _ in range(MADE_AT_ONCE))
+        waiting.extend(others)
+    return tensor.resize_(shape)
 
 
 def _nothing() -> None:

@@ -60,6 +60,7 @@ NOT_PUBLIC = {
     ),
     "api.types": ({"tools.demo", "scipy", "dask"}, "types of keywords that are passed on"),
     "system.allocator": ({"torch"}, "freed memory is kept while PyTorch's calls run here"),
+    "system.small_holes": ({"torch"}, "plans are made among the large tensors of PyTorch's heap"),
     "system.forks": ({"torch"}, "forked data loaders meet locks of the room's own"),
     "api.info": ({"tools.benchmark"}, "the package's version alone, without opening a library"),
     "problem.dtypes": (

@@ -12,7 +12,7 @@ import torch
 import onednn_py
 import onednn_py.torch
 from onednn_py.system.memory_pool import pool
-from onednn_py.torch.tensors import MOST_POOLED
+from onednn_py.torch.tensors import MADE_AT_ONCE, MOST_POOLED, SMALLEST_HOLE, _without_elements
 from tests.support.torch_programs import run_program
 
 pytestmark = [
@@ -85,6 +85,56 @@ def test_results_of_a_size_take_few_blocks_of_the_pool() -> None:
         # A block that came back is used again.
         results.clear()
         assert module(src).data_ptr() in addresses
+
+
+def _weights_gradients(elements: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of weights and bias of a call whose src has so many elements."""
+    src = torch.ones(1, 4, elements // 4)
+    diff_dst, weights = torch.ones_like(src), torch.ones(4, 4, 1)
+    numbers = (4,), (1,), (0,), (1,), False, (0,), 1
+    mask = (False, True, True)
+    _, *found = torch.ops.aten.convolution_backward(diff_dst, src, weights, *numbers, mask)
+    return found[0], found[1]
+
+
+def _left() -> int:
+    return len(_without_elements.get(torch.float32, ()))
+
+
+def test_gradients_of_weights_are_made_in_batches_beside_large_tensors() -> None:
+    elements = SMALLEST_HOLE // 4
+    with onednn_py.torch.enabled():
+        _weights_gradients(elements)  # the first call makes a batch
+        for _ in range(2 * MADE_AT_ONCE):
+            before = _left()
+            diff_weights, diff_bias = _weights_gradients(elements)
+            assert (before - _left()) % MADE_AT_ONCE == 2
+        assert _left() < MADE_AT_ONCE
+        before = _left()
+        _weights_gradients(elements - 4)
+        assert _left() == before
+    assert diff_weights.shape == (4, 4, 1)
+    assert torch.equal(diff_weights, torch.full((4, 4, 1), elements / 4))
+    assert torch.equal(diff_bias, torch.full((4,), elements / 4))
+    assert diff_weights.is_contiguous()
+    assert diff_weights.untyped_storage().nbytes() == 16 * 4
+    assert diff_weights.untyped_storage().resizable()
+
+
+def test_inference_mode_leaves_no_tensors_that_training_cannot_use() -> None:
+    elements = SMALLEST_HOLE // 4
+    _without_elements.clear()
+    with onednn_py.torch.enabled():
+        with torch.inference_mode():
+            inside, _ = _weights_gradients(elements)
+        assert _left() == 0
+        outside, _ = _weights_gradients(elements)
+        assert _left() > 0
+        with torch.inference_mode():
+            again, _ = _weights_gradients(elements)
+    assert torch.equal(inside, outside)
+    assert torch.equal(again, outside)
+    assert not outside.is_inference()
 
 
 def test_settings_that_come_and_go_keep_nothing() -> None:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic
 
 from .step import Training
 from .timing import Sides
 
 __all__ = ["peak_memory"]
 
-# Steps after which a process holds what it will hold.
-STEPS = 5
+# Holes among what stays in the heap take memory with every step, most of it in the first twenty.
+STEPS = 20
+
+# Seconds after which there are no further steps than these.
+LONGEST, FEWEST_STEPS = 120.0, 5
 
 
 def peak_memory(training: Training, sides: Sides, side: str) -> int | None:
-    """Return the bytes that this process has held at the most, some steps included.
+    """Return the bytes that this process has held at the most, steps of training included.
 
     The number is that of the whole process since it began, so each side needs a process of its
     own. None where the system does not tell.
     """
+    latest = monotonic() + LONGEST
     with sides(side):
-        for _ in range(STEPS):
+        for step in range(STEPS):
+            if step >= FEWEST_STEPS and monotonic() > latest:
+                break
             training.step()
     try:
         import resource
