@@ -37,17 +37,21 @@ def small_holes_filled() -> Iterator[None]:
         yield
         return
     malloc, free = _allocator()
-    blocks = [malloc(size - OWN_BYTES) for size in CUTTINGS for _ in range(EACH)]
+    blocks: list[int | None] = []
     try:
+        for size in CUTTINGS:
+            for _ in range(EACH):
+                blocks.append(malloc(size - OWN_BYTES))
         yield
     finally:
-        for block in blocks:
-            free(block)
+        while blocks:
+            free(blocks.pop())
 
 
 @cache
 def _allocator() -> tuple[Any, Any]:
-    process = ctypes.CDLL(None)
+    # Calls that keep the interpreter's lock: another thread may hold it for 5 ms each time.
+    process = ctypes.PyDLL(None)
     malloc, free = process.malloc, process.free
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     free.restype, free.argtypes = None, [ctypes.c_void_p]

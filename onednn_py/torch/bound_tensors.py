@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from math import prod
 from typing import Any
 
 import torch
@@ -81,8 +82,8 @@ class BoundTensors:
         )
         shapes = _shapes_of_results(named, mask, dst_shape)
         dtype = named["src"].dtype
-        largest = max(array.nbytes for array in arrays.values())
-        self._is_large = largest >= SMALLEST_HOLE
+        elements = max(map(prod, (*shapes.values(), *(array.shape for array in arrays.values()))))
+        self._is_large = elements * dtype.itemsize >= SMALLEST_HOLE
         self._makers = [
             result_maker(shape, dtype, is_channels_last)
             if name in _ACTIVATIONS
@@ -120,7 +121,8 @@ class BoundTensors:
 
     def is_implemented(self) -> bool:
         """Whether oneDNN computes all of it, but for a bias gradient that is a sum alone."""
-        # A plan stays, and is made among the tensors of a step.
+        # A plan stays, and is made among the tensors of a step. The call makes it again where the
+        # cache of plans has dropped it, which is rare enough.
         with small_holes_filled() if self._is_large else nullcontext():
             plan, _ = self._bound.plan(self._settings)
         return "numpy" not in plan.implementation.split(" and ")

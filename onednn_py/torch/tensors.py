@@ -167,10 +167,10 @@ def _uninitialised(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def _lasting(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return an uninitialised tensor, whose C++ objects lie among others that live as long.
+    """Return an uninitialised tensor, whose storage's C++ object lies among others.
 
-    Tensors of one step are made together. The small objects of a single one would lie between the
-    large tensors of the call, which die before it does; see `small_holes_filled`.
+    Tensors are made many at a time. The object of a single one would lie between the large tensors
+    of the call, which die before it does; see `small_holes_filled`.
     """
     if torch.is_inference_mode_enabled():  # whose tensors cannot be used outside of it
         return _uninitialised(shape, dtype)

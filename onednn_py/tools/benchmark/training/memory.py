@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from time import monotonic
 
 from .step import Training
 from .timing import Sides
@@ -13,9 +12,6 @@ __all__ = ["peak_memory"]
 # Holes among what stays in the heap take memory with every step, most of it in the first twenty.
 STEPS = 20
 
-# Seconds after which there are no further steps than these.
-LONGEST, FEWEST_STEPS = 120.0, 5
-
 
 def peak_memory(training: Training, sides: Sides, side: str) -> int | None:
     """Return the bytes that this process has held at the most, steps of training included.
@@ -23,11 +19,8 @@ def peak_memory(training: Training, sides: Sides, side: str) -> int | None:
     The number is that of the whole process since it began, so each side needs a process of its
     own. None where the system does not tell.
     """
-    latest = monotonic() + LONGEST
     with sides(side):
-        for step in range(STEPS):
-            if step >= FEWEST_STEPS and monotonic() > latest:
-                break
+        for _ in range(STEPS):
             training.step()
     try:
         import resource
