@@ -30,7 +30,7 @@ EACH = 32
 def small_holes_filled() -> Iterator[None]:
     """Have small blocks that are taken inside the ``with`` block lie together.
 
-    Some 60 microseconds. Nothing is done unless glibc keeps freed memory
+    It takes a quarter of a millisecond. Nothing is done unless glibc keeps freed memory
     (`onednn_py.system.allocator.keep_freed_memory`): elsewhere its heap is nobody's concern here.
     """
     if not freed_memory_is_kept():
