@@ -20,18 +20,24 @@ from onednn_py.system.allocator import keep_freed_memory
 from onednn_py.system.small_holes import small_holes_filled
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
 libc.posix_memalign.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t, ctypes.c_size_t]
 if "keep" in sys.argv:
     keep_freed_memory()
 large, size, beside = ctypes.c_void_p(), 2**16, 0
-for small in range(24, 112, 16):
+# Places for aligned blocks, between others that stay.
+places = [[libc.malloc(size + 128), libc.malloc(1024)][0] for _ in range(50)]
+for place in places:
+    libc.free(place)
+for _ in places:
     assert libc.posix_memalign(ctypes.byref(large), 64, size) == 0
     if "filled" in sys.argv:
         with small_holes_filled():
-            block = libc.malloc(small)
+            blocks = [libc.malloc(small) for small in range(24, 112, 16)]
     else:
-        block = libc.malloc(small)
-    beside += -256 < block - large.value < 0 or size <= block - large.value < size + 256
+        blocks = [libc.malloc(small) for small in range(24, 112, 16)]
+    for block in blocks:
+        beside += -256 < block - large.value < 0 or size <= block - large.value < size + 256
 print(beside)
 """
 
