@@ -1,9 +1,9 @@
 """Small holes between large blocks of glibc's heap: filled while small blocks that stay are taken.
 
-glibc cuts an aligned block, such as PyTorch's tensors are, out of a larger one, and hands the
-cuttings of 32 to 112 bytes to whoever asks next for as little. A small block there that outlives
-its large neighbour makes the place too narrow for another one of the neighbour's size. In each step
-of a training a few more places are lost, and the process grows.
+glibc 2.36 (`_int_memalign` of its malloc.c) cuts an aligned block, such as that of a PyTorch
+tensor, out of a larger one, and hands the cuttings of 32 to 112 bytes to the next small request. A
+small block there that outlives its large neighbour makes the place too narrow for another one of
+the neighbour's size. In each step of a training a few more places are lost, and the process grows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["small_holes_filled"]
 CUTTINGS = range(32, 128, 16)
 OWN_BYTES = 8
 
-# Holes of each size that are filled. Those of a size that there are fewer of are made elsewhere.
+# Holes of each size that are filled. Where there are fewer, glibc cuts the rest of the blocks out
+# of other free memory.
 EACH = 32
 
 
@@ -31,7 +32,7 @@ def small_holes_filled() -> Iterator[None]:
     """Have small blocks that are taken inside the ``with`` block lie together.
 
     It takes a quarter of a millisecond. Nothing is done unless glibc keeps freed memory
-    (`onednn_py.system.allocator.keep_freed_memory`): elsewhere its heap is nobody's concern here.
+    (`onednn_py.system.allocator.keep_freed_memory`), which a program may have refused.
     """
     if not freed_memory_is_kept():
         yield

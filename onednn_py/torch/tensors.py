@@ -115,7 +115,7 @@ def result_maker(
                 array = make()
                 places[place] = weakref.ref(array)
                 return on_array(array)
-        tensor = torch.empty(in_memory, dtype=dtype, device="cpu")
+        tensor = _uninitialised(in_memory, dtype)
         return tensor if axes is None else tensor.permute(axes)
 
     return pooled_or_allocated

@@ -13,7 +13,7 @@ from onednn_py.system.small_holes import CUTTINGS, EACH, small_holes_filled
 
 GLIBC = "kept" if allocator._reason_against() is None else "no"
 
-# How many of the small blocks, taken after a large aligned one, lie at its end.
+# How many of the small blocks, taken after a large aligned one, lie beside it.
 BESIDE = """
 import ctypes, sys
 from onednn_py.system.allocator import keep_freed_memory

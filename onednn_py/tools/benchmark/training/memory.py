@@ -9,7 +9,7 @@ from .timing import Sides
 
 __all__ = ["peak_memory"]
 
-# Holes among what stays in the heap take memory with every step, most of it in the first twenty.
+# A process grows with its steps: peaks of as many steps alone can be compared.
 STEPS = 20
 
 
