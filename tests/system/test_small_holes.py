@@ -13,6 +13,9 @@ from onednn_py.system.small_holes import CUTTINGS, EACH, small_holes_filled
 
 GLIBC = "kept" if allocator._reason_against() is None else "no"
 
+# Large blocks, one after another, in places between others that stay.
+PLACES = 50
+
 # How many of the small blocks, taken after a large aligned one, lie beside it.
 BESIDE = """
 import ctypes, sys
@@ -25,8 +28,7 @@ libc.posix_memalign.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t
 if "keep" in sys.argv:
     keep_freed_memory()
 large, size, beside = ctypes.c_void_p(), 2**16, 0
-# Places for aligned blocks, between others that stay.
-places = [[libc.malloc(size + 128), libc.malloc(1024)][0] for _ in range(50)]
+places = [[libc.malloc(size + 128), libc.malloc(1024)][0] for _ in range(int(sys.argv[1]))]
 for place in places:
     libc.free(place)
 for _ in places:
@@ -44,7 +46,7 @@ print(beside)
 
 def beside(*arguments: str) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", BESIDE, *arguments],
+        [sys.executable, "-c", BESIDE, str(PLACES), *arguments],
         check=True,
         timeout=60,
         capture_output=True,
@@ -55,11 +57,13 @@ def beside(*arguments: str) -> int:
 
 @pytest.mark.skipif(GLIBC == "no", reason="malloc is not glibc's, or has settings")
 def test_small_blocks_lie_apart_from_large_ones() -> None:
-    assert beside("keep", "filled") == 0
+    # The rest of a wider free block, behind the large one, may serve small requests, too.
+    few = PLACES // 5
+    assert beside("keep", "filled") < few
     if os.confstr("CS_GNU_LIBC_VERSION") == "glibc 2.36":
         # What the blocks are kept from: other versions may place them elsewhere by themselves.
-        assert beside("keep") > 0
-        assert beside("filled") > 0  # the heap is left alone unless it keeps freed memory
+        assert beside("keep") > 2 * few
+        assert beside("filled") > 2 * few  # the heap is left alone unless it keeps freed memory
 
 
 def test_blocks_are_freed_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
