@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from onednn_py.backends.onednn import library
 from onednn_py.config import Effort, effort_setting, freed_memory_setting
 from onednn_py.system.allocator import keep_freed_memory, return_freed_memory
 from onednn_py.system.forks import in_forked_child
+from onednn_py.system.small_holes import small_holes_filled
 
 from .kernels import BACKWARD, CONVOLUTION, Kernels
 
@@ -176,12 +177,17 @@ def _apply(settings: _Settings | None) -> None:
         names = (CONVOLUTION, BACKWARD) if settings.forward else (BACKWARD,)
         _check(names)
         new = [name for name in names if name not in _registered]
+        keep_freed_memory()
         try:
-            for name in new:
-                _register(name)
+            # Kernels stay when they are retired, and some programs enable them anew for each step.
+            with small_holes_filled() if new else nullcontext():
+                for name in new:
+                    _register(name)
         except BaseException:
             for name in new:
                 _take_back(name)
+            if _settings is None:
+                return_freed_memory()
             raise
         _kernels.use_effort(settings.effort)
     _kernels.active = frozenset(names)
@@ -190,8 +196,6 @@ def _apply(settings: _Settings | None) -> None:
     _settings = settings
     if settings is None:
         return_freed_memory()
-    else:
-        keep_freed_memory()
 
 
 def _check(names: Sequence[str]) -> None:

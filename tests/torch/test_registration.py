@@ -8,12 +8,15 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
 from onednn_py.errors import AttributeValueError, LibraryNotFoundError
+from onednn_py.system import allocator
+from onednn_py.system.allocator import freed_memory_is_kept
 from onednn_py.torch import disable, enable, enabled, registration
 from tests.support.paths import ROOT
 from tests.support.torch_cases import integers
@@ -176,6 +179,45 @@ def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
         enable()
     with pytest.raises(LibraryNotFoundError), enabled():
         pass
+    assert met() == set()
+
+
+def test_kernels_are_registered_apart_from_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    register = registration._register
+    happened: list[str] = []
+
+    @contextmanager
+    def filled() -> Iterator[None]:
+        # Nothing would be filled otherwise, but where the allocator is left alone.
+        assert freed_memory_is_kept() or allocator._reason_against()
+        happened.append("filled")
+        yield
+        happened.append("freed")
+
+    def recorded(name: str) -> None:
+        happened.append(name)
+        register(name)
+
+    monkeypatch.setattr(registration, "small_holes_filled", filled)
+    monkeypatch.setattr(registration, "_register", recorded)
+    enable()
+    assert happened == ["filled", "convolution", "convolution_backward", "freed"]
+    enable(effort="heuristic")
+    assert len(happened) == 4, "nothing new is registered"
+
+
+def test_a_registration_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    register = registration._register
+
+    def fails(name: str) -> None:
+        if name == "convolution_backward":
+            raise MemoryError
+        register(name)
+
+    monkeypatch.setattr(registration, "_register", fails)
+    with pytest.raises(MemoryError):
+        enable()
+    assert not freed_memory_is_kept()
     assert met() == set()
 
 
