@@ -33,8 +33,19 @@ def requirements(pyproject: str) -> list[str]:
     python = re.search(r'^requires-python = "(.+)"', pyproject, re.MULTILINE)
     names = re.findall(r'^    "([^"]+)"', dependencies[1] if dependencies else "", re.MULTILINE)
     written = [f"python{python[1] if python else ''}", *names]
-    found = [re.sub(r"(?<=\w)(?=[<>=])", " ", name) for name in written]
+    found = [_spaced(name) for name in written]
     return [CONDA_ONEDNN if name.startswith(PIP_ONEDNN) else name for name in found]
+
+
+def build_requirements(pyproject: str) -> list[str]:
+    """Return what the project is built with as a recipe writes it."""
+    requires = re.search(r"^requires = \[(.+)\]", pyproject, re.MULTILINE)
+    names = re.findall(r'"([^"]+)"', requires[1] if requires else "")
+    return ["pip", *map(_spaced, names)]
+
+
+def _spaced(requirement: str) -> str:
+    return re.sub(r"(?<=\w)(?=[<>=])", " ", requirement, count=1)
 
 
 def troubles(package: dict[str, Any], pyproject: str) -> list[str]:
@@ -43,6 +54,11 @@ def troubles(package: dict[str, Any], pyproject: str) -> list[str]:
     expected, written = requirements(pyproject), package["requirements"]["run"]
     if sorted(written) != sorted(expected):
         found.append(f"run: expected {', '.join(expected)}; got {', '.join(written)}")
+    # The recipe builds without isolation, so that nothing else brings these.
+    expected, written = build_requirements(pyproject), package["requirements"]["host"]
+    written = [name for name in written if not name.startswith("python ")]
+    if sorted(written) != sorted(expected):
+        found.append(f"host: expected {', '.join(expected)}; got {', '.join(written)}")
     if package["build"].get("noarch") != "python":
         found.append("build: expected noarch: python")
     if f'\nversion = "{package["package"]["version"]}"\n' not in pyproject:

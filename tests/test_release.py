@@ -131,7 +131,10 @@ def test_this_checkout(release: ModuleType) -> None:
 class TestRecipe:
     """The conda recipe asks for what the project asks for; CI renders it with rattler-build."""
 
-    PYPROJECT = """[project]
+    PYPROJECT = """[build-system]
+requires = ["hatchling>=1.24", "hatch-fancy-pypi-readme>=24.1"]
+
+[project]
 version = "1.2.0"
 requires-python = ">=3.10"
 dependencies = [
@@ -153,7 +156,15 @@ dependencies = [
                 "noarch": "python",
                 "script": ["sed -i.bak '/\"onednn-cpu-gomp==/d' pyproject.toml", "pip install ."],
             },
-            "requirements": {"run": ["python >=3.10", "onednn-cpu-omp >=3,<4", "numpy >=1.26"]},
+            "requirements": {
+                "host": [
+                    "python 3.10.*",
+                    "pip",
+                    "hatch-fancy-pypi-readme >=24.1",
+                    "hatchling >=1.24",
+                ],
+                "run": ["python >=3.10", "onednn-cpu-omp >=3,<4", "numpy >=1.26"],
+            },
             "about": {"homepage": "x", "license": "x", "license_file": ["x"], "summary": "x"},
         }
 
@@ -165,6 +176,7 @@ dependencies = [
         [
             ("requirements", "run", ["python >=3.10", "numpy >=1.26"], "run: expected .*cpu-omp"),
             ("requirements", "run", ["python >=3.9"], "run: expected python >=3.10"),
+            ("requirements", "host", ["pip", "hatchling >=1.24"], "host: expected .*readme >=24.1"),
             ("build", "noarch", "generic", "noarch: python"),
             ("build", "script", ["pip install ."], "delete the line of onednn-cpu-gomp, got"),
             ("build", "script", ["sed -i.bak '/py/d' pyproject.toml"], "delete the line"),
