@@ -211,11 +211,11 @@ def known_defect(problem: Problem) -> str:
     The implementation that native oneDNN would choose is not known here, so the answer also
     covers some problems that it would compute correctly.
     """
-    version, as_convolution = library().version, problem.as_convolution()
+    version, convolution = library().version, problem.as_convolution()
     met = (
         defect.reference
         for defect in DEFECTS
-        if defect.is_in(version) and not defect.only_slow and defect.applies(as_convolution)
+        if defect.is_in(version) and not defect.only_slow and defect.affects(problem, convolution)
     )
     return next(met, "")
 

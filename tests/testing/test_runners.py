@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onednn_py.backends.onednn.selection.defects import DEFECTS
 from onednn_py.testing.judgement import differences
 from onednn_py.testing.runners import NativeRunner, run_float64, run_numpy, run_onednn
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import DATA_FORMATS, DIRECTIONS, Case
-from onednn_py.tools.native_programs import ComparisonUnavailableError
+from onednn_py.tools.native_programs import ComparisonUnavailableError, known_defect
 from tests.support.requirements import needs_onednn
 
 PROBLEMS = [
@@ -69,3 +70,13 @@ def test_known_defects_are_not_run(native: NativeRunner) -> None:
     results, reason = native.run(case, case.tensors())
     assert results is None
     assert reason.startswith("known defect, uxlfoundation/oneDNN#6035")
+
+
+@needs_onednn
+def test_a_defect_of_transposed_convolutions_concerns_no_others() -> None:
+    (defect,) = [one for one in DEFECTS if "transposed convolutions with a bias" in one.harm]
+    plain = Case(parse_descriptor("ic128ih7oc64kh3ph1"), "FWD_B", "f32", "NCX")
+    descriptor = parse_descriptor("ic128ih7oc64kh4sh2ph1", transposed=True)
+    transposed = Case(descriptor, "FWD_B", "f32", "NCX")
+    assert known_defect(plain.problem()) == ""
+    assert known_defect(transposed.problem()) == defect.reference

@@ -62,6 +62,12 @@ class Defect:
     def is_in(self, version: Version) -> bool:
         return self.since <= version and (self.fixed_in is None or version < self.fixed_in)
 
+    def affects(self, problem: Problem, convolution: Problem) -> bool:
+        """Whether a problem is affected, which is given in the roles of a convolution as well."""
+        if self.of_transposed:
+            return problem.transposed and self.applies(problem)
+        return self.applies(convolution)
+
 
 # Kernel times stride, in elements, from which brgconv_strided takes seconds to be created.
 EXTREME_WINDOW = 2**12
@@ -350,9 +356,7 @@ def forbidden(implementation: str, problem: Problem, version: Version) -> Defect
     """
     convolution = problem.as_convolution()
     for defect in _defects_of(implementation, version):
-        if (problem.transposed or not defect.of_transposed) and defect.applies(
-            problem if defect.of_transposed else convolution
-        ):
+        if defect.affects(problem, convolution):
             return defect
     return None
 
