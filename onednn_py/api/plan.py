@@ -84,6 +84,7 @@ class Plan(Generic[Result]):
         self._chosen = chosen
         self._bound = BoundCall(spec, {}, chosen.fpmath_mode)
         self._dtype = DTYPES[spec.dtype]
+        self._returns_gradients = spec.is_joint
         self._shapes = [view.shape for view in spec.inputs.values()]
         # A single tuple, which a thread reads or replaces as a whole.
         self._held: tuple[Any, Any, Pick] = (None, None, tuple)
@@ -142,7 +143,11 @@ class Plan(Generic[Result]):
         _, plan, pick = self._current()
         if out is None:
             written = outs = self._bound.new_results()
-        elif type(out) is ndarray and self._bound.run_into(plan, pick, (*arrays, out)):
+        elif (
+            type(out) is ndarray
+            and not self._returns_gradients
+            and self._bound.run_into(plan, pick, (*arrays, out))
+        ):
             return out  # type: ignore[return-value]
         else:
             outs = self._spec.outs(out)

@@ -196,6 +196,9 @@ def test_planned(family: str, backend: str) -> None:
             again = planned(*map(gaps, joint.arguments), out=found)
             assert all(one is other for one, other in zip(again, found, strict=True))
             joint.check(again, wrt)
+            (gradient, *_) = [one for one in found if one is not None]
+            with pytest.raises(onednn_py.AttributeValueError, match="out"):
+                planned(*joint.arguments, out=gradient)
 
 
 @needs_onednn
