@@ -165,8 +165,8 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
 def save(path: str | os.PathLike[str] | None = None) -> Path:
     """Write all known entries to a file, together with the entries that the file holds already.
 
-    Where both know a problem, the newer measurement wins: this process's own over the
-    file's, the file's over what was loaded from it earlier. The file is replaced as a whole,
+    Where both know a problem, this process's own measurement wins over the file's, and the file's
+    over what was loaded earlier, from it or from other files. The file is replaced as a whole,
     so that readers never see half a file, and the entries of two processes that save at once are
     both in it. A file that is no wisdom file is kept aside as ``<name>.bak``.
 
@@ -194,11 +194,10 @@ def save(path: str | os.PathLike[str] | None = None) -> Path:
         chosen.parent.mkdir(parents=True, exist_ok=True)
     else:
         chosen = Path(path)
-    name = _name(chosen)
     with _lock:
         known = dict(_known)
-    newer = {key: found.entry for key, found in known.items() if found.source != name}
-    older = {key: found.entry for key, found in known.items() if found.source == name}
+    newer = {key: found.entry for key, found in known.items() if found.source is None}
+    older = {key: found.entry for key, found in known.items() if found.source is not None}
     merge_into(chosen, newer, older)
     return chosen
 

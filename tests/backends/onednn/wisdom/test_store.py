@@ -134,6 +134,14 @@ class TestSaving:
         store.save(path)
         assert len(files.read(path).entries) == 3
 
+    def test_what_another_file_holds_wins_over_what_was_loaded(self, tmp_path: Path) -> None:
+        old, new = tmp_path / "old.json", tmp_path / "new.json"
+        files.merge_into(old, {(HERE, "both"): SLOWER, (HERE, "old"): SLOWER}, {})
+        files.merge_into(new, {(HERE, "both"): ENTRY}, {})
+        store.load(old, HERE)
+        store.save(new)
+        assert files.read(new).entries == {(HERE, "both"): ENTRY, (HERE, "old"): SLOWER}
+
     def test_what_is_no_wisdom_is_kept_aside(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
