@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -87,8 +88,23 @@ def round_into(target: Array, values: Array) -> None:
             np.copyto(target, values)
         elif _is_slow(target, values):
             _in_chunks(_round_to_halves, target, values)
+        elif target.dtype == ml_dtypes.bfloat16 and values.dtype == np.float64:
+            _copy(target, _rounded_to_odd(values))
         else:
             _copy(target, values)
+
+
+def _rounded_to_odd(values: Array) -> Array:
+    """Return float64 numbers as float32, cut off, with the last bit set where that is inexact.
+
+    bfloat16 is cast from float32. Rounded to nearest twice, a number beside the middle between two
+    bfloat16 would first become the middle, and then perhaps the wrong one of the two.
+    """
+    rounded = values.astype(np.float32)
+    bits, wide = rounded.view(np.uint32), rounded.astype(np.float64)
+    bits -= np.abs(wide) > np.abs(values)
+    bits |= wide != values
+    return rounded
 
 
 def _is_slow(half: Array, single: Array) -> bool:

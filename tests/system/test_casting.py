@@ -138,6 +138,27 @@ def test_float64_is_rounded_once(dtype: type) -> None:
     assert_same_bits(target, values.astype(dtype))
 
 
+def test_float64_beside_the_middle_of_two_halves() -> None:
+    beside = 2.0**-40
+    for dtype, last in ((ml_dtypes.bfloat16, 2.0**-7), (np.float16, 2.0**-10)):
+        middles = np.array([1 + last / 2, 1 + 3 * last / 2])
+        values = np.concatenate([middles - beside, middles, middles + beside])
+        expected = [1, 1 + last, 1, 1 + 2 * last, 1 + last, 1 + 2 * last]
+        target = np.empty(12, dtype)
+        round_into(target, np.concatenate([values, -values]))
+        np.testing.assert_array_equal(
+            target.astype(np.float64), [*expected, *np.negative(expected)]
+        )
+
+
+def test_float64_without_equal_in_float32() -> None:
+    values = np.array([0.0, -0.0, 1e-320, -1e-60, 1e300, -np.inf, np.inf, np.nan, 3.4e38, 1e-40])
+    target = np.empty(values.shape, ml_dtypes.bfloat16)
+    round_into(target, values)
+    assert_same_bits(target[~np.isnan(values)], by_numpy(values, target.dtype)[~np.isnan(values)])
+    assert np.isnan(target[7])
+
+
 def test_overflow_is_infinity_without_a_warning() -> None:
     for size in (2, MANY):
         target = np.empty(size, np.float16)
