@@ -20,7 +20,7 @@ from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, brief
 
 from .dtypes import DTYPES, dtype_name
 from .foreign import as_array, as_output, type_name
-from .formats import dense_strides
+from .formats import are_nested, dense_strides
 
 __all__ = [
     "TensorSpec",
@@ -62,7 +62,10 @@ class TensorSpec:
 
     def __post_init__(self) -> None:
         try:
-            shape = tuple(map(operator.index, islice(self.shape, MOST_AXES + 1)))
+            extents = tuple(islice(self.shape, MOST_AXES + 1))
+            shape = tuple(map(operator.index, extents))
+            if any(isinstance(extent, bool) for extent in extents):
+                raise TypeError  # a mistake, as among attributes
         except Exception:
             given = brief(self.shape)
             raise ShapeError(f"TensorSpec: shape: expected integers, got {given}") from None
@@ -75,9 +78,10 @@ class TensorSpec:
         if prod(max(extent, 1) for extent in shape) * itemsize >= 2**63:
             raise ShapeError(f"TensorSpec: shape {shape} takes more than memory can address")
         object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))  # equal types, equal hashes
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={np.dtype(self.dtype)})"
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
 
     @property
     def ndim(self) -> int:
@@ -156,14 +160,7 @@ def element_strides(array: Array) -> tuple[int, ...] | None:
         elif array.strides[axis] <= 0 or array.strides[axis] % itemsize:
             return None
         step = strides[axis] * shape[axis]
-    # oneDNN wants every axis to step over the whole next inner axis.
-    least = 1
-    for stride, extent in sorted(zip(strides, shape, strict=True)):
-        if extent > 1:
-            if stride < least:
-                return None
-            least = stride * extent
-    return tuple(strides)
+    return tuple(strides) if are_nested(shape, strides) else None
 
 
 def readable(array: Array) -> tuple[Array, tuple[int, ...]]:

@@ -8,6 +8,7 @@ same two steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "WEIGHTS_FORMATS",
     "TensorView",
     "activation_view",
+    "are_nested",
     "bias_view",
     "convolution_weights_view",
     "dense_strides",
@@ -150,3 +152,14 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(extent, 1)
     return tuple(reversed(strides))
+
+
+def are_nested(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether every axis steps over the whole next inner axis, as oneDNN requires."""
+    least = 1
+    for stride, extent in sorted(zip(strides, shape, strict=True)):
+        if extent > 1:
+            if stride < least:
+                return False
+            least = stride * extent
+    return True

@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass, replace
 from math import prod
 
+from .formats import are_nested
+
 __all__ = ["ROLES", "Direction", "Problem", "TensorLayout"]
 
 # The tensors of a problem, in the order in which they are named.
@@ -66,13 +68,7 @@ class TensorLayout:
     @property
     def is_nested(self) -> bool:
         """Whether every axis steps over the whole next inner axis, as oneDNN requires."""
-        least = 1
-        for stride, extent in sorted(zip(self.strides, self.shape, strict=True)):
-            if extent > 1:
-                if stride < least:
-                    return False
-                least = stride * extent
-        return True
+        return are_nested(self.shape, self.strides)
 
     def with_channels(self, order: str) -> TensorLayout:
         """Return a dense layout of activations, channels first (``"ncx"``) or last (``"nxc"``)."""

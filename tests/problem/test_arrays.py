@@ -195,3 +195,14 @@ def test_joint_outs_that_are_inputs(family: str, backend: str) -> None:
 def test_a_spec_is_as_large_as_an_array_may_be(shape: tuple[int, ...]) -> None:
     with pytest.raises(onednn_py.ShapeError, match="more than memory can address"):
         onednn_py.TensorSpec(shape, np.float32)
+
+
+def test_equal_specs_have_equal_hashes() -> None:
+    specs = [onednn_py.TensorSpec((1, 5, 2), dtype) for dtype in (np.float32, "f4", np.dtype("f4"))]
+    assert len(set(specs)) == 1
+    assert specs[0].dtype == np.dtype("f4")
+
+
+def test_a_boolean_is_no_extent() -> None:
+    with pytest.raises(onednn_py.ShapeError, match="expected integers"):
+        onednn_py.TensorSpec((True, 5, 2), np.float32)
