@@ -28,10 +28,11 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
     for path in paths:
         if path not in (None, "-"):
             try:
-                existed = Path(path).exists()
-                Path(path).open("ab").close()
+                file = Path(path).resolve()  # of a link that leads nowhere yet, the link stays
+                existed = file.exists()
+                file.open("ab").close()
                 if not existed:  # the command may end without anything to write
-                    Path(path).unlink()
+                    file.unlink()
             except OSError as error:
                 raise AttributeValueError(f"{path}: cannot be written: {error}") from None
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -118,8 +119,10 @@ def _inputs(given: Sequence[str]) -> dict[str | int, Any]:
         if name in inputs:
             raise GraphFileError(f"--input: {name} is given twice")
         try:
-            array = np.load(path)
-        except (OSError, ValueError, EOFError) as error:
+            # NumPy itself leaves files open that it cannot read.
+            with open(path, "rb") as file:
+                array = np.load(file)
+        except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
             raise GraphFileError(f"--input {name}: {path} cannot be read: {error}") from None
         if not isinstance(array, np.ndarray):
             raise GraphFileError(f"--input {name}: {path} is no .npy file with one array")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.ma import MaskedArray
 
 from onednn_py import DTypeError, ShapeError
 from onednn_py.errors import brief
@@ -87,6 +88,10 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
             raise DTypeError(
                 f"{self._spec.name}: {method}: expected a dense array, got"
                 f" {type_name(given)}; toarray() makes one"
+            )
+        if isinstance(given, MaskedArray):
+            raise DTypeError(
+                f"{self._spec.name}: {method}: expected an array without a mask; fill it first"
             )
         array, elements = np.asanyarray(given), self.shape[side]
         accepted = [f"({elements}, columns)"]

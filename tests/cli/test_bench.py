@@ -196,3 +196,8 @@ def test_files_are_tried_without_a_trace(tmp_path: Path) -> None:
     check_writable([new, old, "-", None])
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "kept"
+    link = tmp_path / "link.json"
+    link.symlink_to(new)
+    check_writable([link])
+    assert link.is_symlink()
+    assert not new.exists()

@@ -109,6 +109,15 @@ def test_arrays_of_any_strides_and_byte_order_are_taken() -> None:
         assert np.array_equal(operator @ np.ones(10), expected)
 
 
+def test_vectors_with_a_mask_are_refused() -> None:
+    operator = call()
+    for method in ("matvec", "rmatvec", "matmat", "rmatmat"):
+        shape = (operator.shape[0 if method.startswith("r") else 1],)
+        vector = np.ma.masked_array(np.ones(shape if "vec" in method else (*shape, 2)))
+        with pytest.raises(onednn_py.DTypeError, match=f"{method}: .* without a mask"):
+            getattr(operator, method)(vector)
+
+
 def test_missing_scipy_is_named_with_the_command() -> None:
     code = """
 import sys

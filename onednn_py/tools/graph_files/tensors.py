@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.ma import MaskedArray
 
 from onednn_py.errors import DTypeError, GraphFileError, ShapeError
 from onednn_py.problem.arrays import overlaps
@@ -110,6 +111,8 @@ def given_tensor(where: str, array: Any, tensor: LogicalTensor) -> Array:
     """
     if tensor.dtype not in FILE_DTYPES:
         raise DTypeError(f"{where}: tensor {tensor.id} is {tensor.dtype}, which cannot be given")
+    if isinstance(array, MaskedArray):
+        raise DTypeError(f"{where}: expected an array without a mask; fill it first")
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"{where}: expected a numpy.ndarray, got {type(array).__qualname__}")
     dtype = DTYPES[tensor.dtype]
@@ -121,8 +124,9 @@ def given_tensor(where: str, array: Any, tensor: LogicalTensor) -> Array:
         raise DTypeError(f"{where}: expected {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):
         converted = array.astype(dtype)
+        # Its significand has room for integers of 64 bits, where it is wider than a double's.
         exact = np.array_equal(
-            converted.astype(np.float64), array.astype(np.float64), equal_nan=True
+            converted.astype(np.longdouble), array.astype(np.longdouble), equal_nan=True
         )
     if not exact:
         raise DTypeError(f"{where}: its {array.dtype} values are not exact in {dtype}")

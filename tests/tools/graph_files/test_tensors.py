@@ -67,6 +67,21 @@ def test_an_open_layout_is_dense(layout: Mapping[str, Any], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.full((2, 4, 5, 5), 2**53 + 1), "not exact"),
+        (np.full((2, 4, 5, 5), 2**24 + 1), "not exact"),
+        (np.ma.masked_equal(np.ones((2, 4, 5, 5), np.float32), 1), "without a mask"),
+    ],
+)
+def test_arrays_that_are_not_what_a_tensor_holds(
+    array: np.ndarray, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(onednn_py.DTypeError, match=words):
+        onednn_py.load_graph(write(tmp_path, gradient())).run({0: array})
+
+
+@pytest.mark.parametrize(
     "shape", [(2**40, 4, 5, 5), (2, 4, 2**62, 5), (2**63 - 1, 4, 2**63 - 1, 2**63 - 1)]
 )
 def test_huge_tensors_are_refused_before_any_is_allocated(
