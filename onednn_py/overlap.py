@@ -22,6 +22,7 @@ from .problem.call_spec import call_spec
 from .problem.geometry import effective_kernel
 from .problem.operations import OPERATIONS, Operation
 from .problem.problem import Direction
+from .problem.progressions import first_and_last, least_natural
 from .problem.recipe import Recipe
 
 __all__ = ["InputPart", "SpatialAxis", "needed_part", "reached_part", "spatial_axes"]
@@ -101,16 +102,19 @@ class SpatialAxis:
 
     def meeting(self, elements: Interval, windows: Interval) -> tuple[Interval, Interval]:
         """Return which of the elements and which of the windows meet, both (0, 0) if none do."""
-        # For every kernel position, the windows that have it on one of the elements.
-        offsets = np.arange(self.kernel, dtype=np.int64) * self.dilation - self.pad_begin
-        first = np.maximum(-((offsets - elements[0]) // self.stride), windows[0])
-        last = np.minimum((elements[1] - 1 - offsets) // self.stride, windows[1] - 1)
-        met = first <= last
-        if not met.any() or elements[0] >= elements[1]:
+        kernel, stride, dilation = int(self.kernel), int(self.stride), int(self.dilation)
+        begin, size = int(elements[0]), int(elements[1]) - int(elements[0])
+        earliest, count = int(windows[0]), int(windows[1]) - int(windows[0])
+        # What the first window's first kernel position meets, as seen from the first element.
+        start = earliest * stride - int(self.pad_begin) - begin
+        met = first_and_last(start, stride, count, dilation, kernel, size)
+        if met is None:
             return (0, 0), (0, 0)
-        offsets, first, last = offsets[met], first[met], last[met]
-        low, high = (first * self.stride + offsets).min(), (last * self.stride + offsets).max()
-        return (int(low), int(high) + 1), (int(first.min()), int(last.max()) + 1)
+        low = least_natural(start, dilation, kernel, stride, count)
+        # Seen backwards from the last element, the highest is the lowest.
+        end = size - 1 - start - (count - 1) * stride - (kernel - 1) * dilation
+        high = size - 1 - least_natural(end, dilation, kernel, stride, count)
+        return (begin + low, begin + high + 1), (earliest + met[0], earliest + met[1] + 1)
 
     def pads(self, elements: Interval, windows: Interval) -> tuple[int, int]:
         """Return the pads with which a convolution of these elements has these windows.

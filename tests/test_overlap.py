@@ -19,6 +19,8 @@ from tests.support.reference import indicator
 from tests.support.reproduction import reproduction
 from tests.support.strategies import geometries
 
+Interval = tuple[int, int]
+
 FUNCTIONS = (
     "convolution",
     "convolution_backward_data",
@@ -113,6 +115,54 @@ def test_an_axis_far_from_any_element() -> None:
     assert axis.elements_of((0, 3)) == (0, 0)
     assert axis.windows_of((0, 5)) == (3, 5)
     assert axis.windows_of((2, 2)) == (0, 0)
+
+
+def counted(axis: SpatialAxis, elements: Interval, windows: Interval) -> tuple[Interval, Interval]:
+    """`SpatialAxis.meeting`, one kernel position after the other."""
+    offsets = np.arange(axis.kernel) * axis.dilation - axis.pad_begin
+    first = np.maximum(-((offsets - elements[0]) // axis.stride), windows[0])
+    last = np.minimum((elements[1] - 1 - offsets) // axis.stride, windows[1] - 1)
+    met = (first <= last) & (elements[0] < elements[1])
+    if not met.any():
+        return (0, 0), (0, 0)
+    offsets, first, last = offsets[met], first[met], last[met]
+    low, high = (first * axis.stride + offsets).min(), (last * axis.stride + offsets).max()
+    return (int(low), int(high) + 1), (int(first.min()), int(last.max()) + 1)
+
+
+@hypothesis.given(
+    kernel=st.integers(1, 12),
+    stride=st.integers(1, 12),
+    dilation=st.integers(1, 12),
+    pad_begin=st.integers(-12, 60),
+    elements=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    windows=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+)
+def test_meeting_is_that_of_counting(
+    kernel: int, stride: int, dilation: int, pad_begin: int, elements: Interval, windows: Interval
+) -> None:
+    axis = SpatialAxis(30, 8, kernel, stride, dilation, pad_begin)
+    expected = counted(axis, elements, windows)
+    assert axis.meeting(elements, windows) == expected
+    numpys = SpatialAxis(*map(np.int64, (30, 8, kernel, stride, dilation, pad_begin)))
+    found = numpys.meeting(
+        (np.int64(elements[0]), np.int64(elements[1])),
+        (np.int64(windows[0]), np.int64(windows[1])),
+    )
+    assert found == expected
+    assert all(type(number) is int for interval in found for number in interval)
+
+
+def test_a_kernel_that_cannot_be_counted() -> None:
+    part = needed_part("convolution", [slice(0, 1)], (1, 2**32, 1), (2**31, 1, 1))
+    assert part.input == (slice(0, 2**31),)
+    axis = SpatialAxis(
+        size=2**70, count=2**70, kernel=2**70, stride=2**69, dilation=5, pad_begin=2**69 + 1
+    )
+    # 2**69 leaves 2 when divided by 5, so that the first window meets 2, 7, 12 and so on; the
+    # second begins with -1 and 4.
+    assert axis.meeting((0, 4), (0, 2)) == ((2, 3), (0, 1))
+    assert axis.meeting((0, 7), (0, 2)) == ((2, 5), (0, 2))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from math import gcd
 from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem
+from onednn_py.problem.progressions import first_and_last
 
 __all__ = ["AxisCorrelation", "Correlation", "correlations"]
 
@@ -126,22 +127,17 @@ def _backward_data_axis(
 
 def _trimmed(axis: AxisCorrelation) -> list[AxisCorrelation]:
     """Drop the outer kernel positions that read only padding; all of them leave no correlation."""
-
-    def reads_source(number: int) -> bool:
-        offset = axis.offset + number * axis.dilation
-        first = max(0, -(offset // axis.step))
-        last = (axis.source_size - 1 - offset) // axis.step
-        return first <= min(len(axis.target) - 1, last)
-
-    # Outside of these, every target reads before the source, or every target behind it.
-    span = axis.step * (len(axis.target) - 1)
-    least = max(0, -((axis.offset + span) // axis.dilation))
-    most = min(len(axis.kernel) - 1, (axis.source_size - 1 - axis.offset) // axis.dilation)
-    within = range(least, most + 1)
-    first = next(filter(reads_source, within), None)
-    last = next(filter(reads_source, reversed(within)), None)
-    if first is None or last is None:
+    found = first_and_last(
+        axis.offset,
+        axis.dilation,
+        len(axis.kernel),
+        axis.step,
+        len(axis.target),
+        axis.source_size,
+    )
+    if found is None:
         return []
+    first, last = found
     offset = axis.offset + first * axis.dilation
     return [replace(axis, kernel=axis.kernel[first : last + 1], offset=offset)]
 

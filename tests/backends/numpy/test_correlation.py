@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onednn_py.backends.numpy.correlation import correlations
+import onednn_py
+from onednn_py import TensorSpec
+from onednn_py.backends.numpy.correlation import AxisCorrelation, _trimmed, correlations
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
 
@@ -115,3 +117,44 @@ def test_a_kernel_that_reads_padding_mostly_is_planned_at_once() -> None:
         )
         (correlation,) = correlations(problem)
         assert correlation.kernel_shape == (1,)
+
+
+@given(
+    kernel=st.integers(1, 12),
+    target=st.integers(0, 6),
+    offset=st.integers(-60, 12),
+    dilation=st.integers(1, 12),
+    step=st.integers(1, 12),
+    source=st.integers(1, 12),
+)
+def test_trimming_keeps_what_a_look_at_every_position_finds(
+    kernel: int, target: int, offset: int, dilation: int, step: int, source: int
+) -> None:
+    axis = AxisCorrelation(range(kernel), range(target), offset, dilation, step, source)
+    inside = [
+        j
+        for j in range(kernel)
+        if any(0 <= t * step + offset + j * dilation < source for t in range(target))
+    ]
+    kept = [(trimmed.kernel, trimmed.offset) for trimmed in _trimmed(axis)]
+    if not inside:
+        assert not kept
+        return
+    first, last = inside[0], inside[-1]
+    assert kept == [(range(first, last + 1), offset + first * dilation)]
+
+
+def test_a_stride_over_the_whole_source_is_planned_at_once() -> None:
+    """The windows lie on both sides of the source for half of the kernel's positions."""
+    src, weights = TensorSpec((1, 5, 1), "f4"), TensorSpec((10**9, 1, 1), "f4")
+    plan = onednn_py.plan(
+        "convolution",
+        src,
+        weights,
+        strides=10**9,
+        pads_begin=1_500_000_000,
+        pads_end=499_999_995,
+        backend="numpy",
+    )
+    # With those from 500,000,000 on, the second window reads the source.
+    assert "5 kernel positions" in repr(plan)
