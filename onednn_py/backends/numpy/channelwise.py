@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from onednn_py.problem.problem import TensorLayout
 from onednn_py.system.casting import round_into, widen_into
 from onednn_py.system.parallel import boxes, each
 
@@ -39,7 +40,7 @@ SHORT_LOOP = 512
 KERNEL, PIXELS = "ijk", "xyz"
 
 
-def is_thin(weights: Array) -> bool:
+def is_thin(weights: Array | TensorLayout) -> bool:
     """Whether the groups of weights (G, O, C, *K) are too thin for matrix products."""
     groups, outputs, inputs = weights.shape[:3]
     return bool(outputs * inputs <= THIN_GROUP < groups)

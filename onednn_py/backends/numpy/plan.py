@@ -1,4 +1,4 @@
-"""The plan of the NumPy backend: the correlations of a problem, and how each is computed."""
+"""The plan of the NumPy backend: which method computes a problem, and with which steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from onednn_py.system import blas_threads
 from onednn_py.system.parallel import current_threads, each
 from onednn_py.system.sums import sum_into_bias
 
+from . import col2im
 from .channelwise import Channelwise, channelwise_gradient, is_thin
 from .correlation import Correlation, correlations
 from .gradient import products_gradient
+from .meetings import meetings
 from .products import CorrelationMethod, Im2col, Kn2row
 from .workspace import Workspace, borrowed_workspace
 
@@ -38,16 +40,22 @@ class NumPyPlan(Plan):
         self._reason = reason
         # A transposed convolution is a convolution with src and dst exchanged.
         self._convolution = problem.as_convolution()
-        self._correlations = [] if problem.is_empty else correlations(self._convolution)
+        self._correlations: list[Correlation] = []
+        self._meetings = meetings(self._convolution)
+        self._takes_col2im = not problem.is_empty and col2im.pays(self._convolution, self._meetings)
+        if not problem.is_empty and not self._takes_col2im:
+            self._correlations = correlations(self._convolution)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the plan itself keeps alive, roughly."""
-        return 1024 * len(self._correlations)
+        return 1024 * (1 + len(self._correlations))
 
     def __repr__(self) -> str:
         reason = f" ({self._reason})" if self._reason else ""
         positions = sum(prod(correlation.kernel_shape) for correlation in self._correlations)
+        if self._takes_col2im:
+            positions = prod(len(axis.kernel) for axis in self._meetings)
         return f"{self.problem.operation}: numpy{reason}, {positions} kernel positions"
 
     def execute(self, tensors: Mapping[str, Array], packed: PackedOperand | None = None) -> None:
@@ -81,8 +89,13 @@ class NumPyPlan(Plan):
                 bias = bias.astype(dtype).reshape(groups, -1)
             if direction is Direction.FORWARD:
                 self._correlate(src, weights, dst, bias, workspace)
+                return
+            weights = weights.swapaxes(1, 2)
+            if self._takes_col2im:
+                method = col2im.Col2im(self._meetings, dst, weights, src, bias, workspace)
+                each(lambda call: call(), method.calls(), workspace.threads)
             else:
-                self._correlate(dst, weights.swapaxes(1, 2), src, bias, workspace)
+                self._correlate(dst, weights, src, bias, workspace)
 
     def _correlate(
         self, source: Array, weights: Array, target: Array, bias: Array | None, workspace: Workspace

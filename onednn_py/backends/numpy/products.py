@@ -30,6 +30,7 @@ __all__ = [
     "pixel_matrices",
     "pixels_at_once",
     "prefers_channels_last",
+    "weight_matrices",
 ]
 
 Array = npt.NDArray[Any]
@@ -103,7 +104,7 @@ class Im2col(CorrelationMethod):
         used = self.weights[self.correlation.kernel]
         if prefers_channels_last(self.correlation, self.source):
             used = np.moveaxis(used, 2, -1)
-        weights = _weight_matrices(used, 1, self.workspace)
+        weights = weight_matrices(used, 1, self.workspace)
         groups, _, depth = weights.shape
         pixels = pixels_at_once(depth, prod(self.grid), self.workspace)
         groups_at_once = max(1, TILE_BYTES // (depth * pixels * self.workspace.dtype.itemsize))
@@ -161,7 +162,7 @@ class Kn2row(CorrelationMethod):
     def calls(self) -> list[Callable[[], None]]:
         # (G, *K, O, C): a row for every kernel position and channel of the target.
         ordered = np.moveaxis(self.weights[self.correlation.kernel], (1, 2), (-2, -1))
-        weights = _weight_matrices(ordered, ordered.ndim - 2, self.workspace)
+        weights = weight_matrices(ordered, ordered.ndim - 2, self.workspace)
         groups, rows, _ = weights.shape
         pixels = pixels_at_once(rows, prod(self.grid), self.workspace)
         parts = product(spans(groups, 1), boxes(self.grid, pixels))
@@ -246,7 +247,7 @@ def pixel_matrices(array: Array, workspace: Workspace) -> Array:
     )
 
 
-def _weight_matrices(weights: Array, row_axes: int, workspace: Workspace) -> Array:
+def weight_matrices(weights: Array, row_axes: int, workspace: Workspace) -> Array:
     """Return weights (G, *A, *B) as matrices (G, A, B) for all threads.
 
     A copy is row-major or column-major, whichever is closer to the weights.
