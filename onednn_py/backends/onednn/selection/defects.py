@@ -341,6 +341,13 @@ DEFECTS = (
         only_slow=True,
     ),
     Defect(
+        reference="not reported upstream; docs/semantics.md, seen in v3.2.0",
+        harm="creating the primitive takes seconds to minutes, and gigabytes, for very wide rows",
+        implementation=re.compile(r"(^|\+)jit:avx2$"),
+        applies=_of_weights(weights_defects.unrolled_rows),
+        only_slow=True,
+    ),
+    Defect(
         reference="pytorch/pytorch#120982",
         harm="creating the primitive takes a minute and more",
         implementation=re.compile(r"brgconv_strided"),

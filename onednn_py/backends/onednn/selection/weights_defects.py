@@ -14,6 +14,7 @@ __all__ = [
     "small_volume",
     "stale_lanes",
     "strided_1x1",
+    "unrolled_rows",
     "wide_pads_of_strides",
     "without_whole_window",
 ]
@@ -28,6 +29,10 @@ CHANNEL_BLOCK = 16
 # the rest of the register.
 AVX2_BLOCK = 8
 AVX2_CLEARING = (0, 4)
+
+# jit:avx2 takes 80 ms to be created for so many columns with channels last. From twice as many on,
+# gemm computes them in 0.2 to 1.6 of its time.
+MOST_UNROLLED_COLUMNS = 2**14
 
 # Columns of padding up to which strided weights gradients were right with any dilation.
 WIDEST_SOUND_PAD = 14
@@ -96,6 +101,15 @@ def stale_lanes(problem: Problem) -> bool:
     dst = problem.dst
     is_last = dst.strides[1] == 1 or dst.shape[1] == 1
     return is_last and problem.weights.shape[1] % AVX2_BLOCK not in AVX2_CLEARING
+
+
+def unrolled_rows(problem: Problem) -> bool:
+    """Backward weights of wide rows of src with channels last.
+
+    Code is generated for each column: 300,000 columns take 3 s and 250 MiB, which stay as long as
+    the plan does. Kernels that read other layouts generate it for some columns.
+    """
+    return problem.src.strides[1] == 1 and problem.dst.shape[-1] > MOST_UNROLLED_COLUMNS
 
 
 def wide_pads_of_strides(problem: Problem) -> bool:

@@ -41,6 +41,31 @@ def strided_1x1(inputs: int, strides: int = 2) -> Problem:
     )
 
 
+def wide_row(columns: int, layout: str) -> Problem:
+    shapes = {"src": (1, columns + 2, 4), "diff_dst": (1, columns, 4)}
+    if layout == "NCX":
+        shapes = {name: (1, 4, size) for name, (_, size, _) in shapes.items()}
+    return problem(
+        "convolution_backward_weights", shapes, data_format=layout, weights_shape=(3, 4, 4)
+    )
+
+
+def test_code_is_not_generated_for_each_column() -> None:
+    wide = wide_row(2**14 + 1, "NXC")
+    assert forbidden("jit:avx2", wide, (3, 2, 0)).harm.startswith("creating")
+    assert forbidden("jit:avx2", wide_row(2**14, "NXC"), (3, 2, 0)) is None
+    assert forbidden("jit:avx2", wide_row(2**14 + 1, "NCX"), (3, 2, 0)) is None
+    assert forbidden("x64:gemm:jit", wide, (3, 2, 0)) is None
+
+
+@needs_onednn
+def test_wide_rows_are_planned_at_once() -> None:
+    """In a second or two, where the code of each column took minutes and gigabytes."""
+    src, diff_dst = (onednn_py.TensorSpec((1, n, 4), "f4") for n in (2**27 + 2, 2**27))
+    plan = onednn_py.plan("convolution_backward_weights", src, diff_dst, (3, 4, 4))
+    assert plan.backend == "onednn"
+
+
 @pytest.mark.parametrize(
     "name",
     [
