@@ -224,7 +224,9 @@ class Watched(dict):
         assert "ONEDNN_PY" not in str(key), key
         return super().get(key, default)
 os.environ._data = Watched(os.environ._data)
+before = dict(os.environ._data)
 import onednn_py
+assert os.environ._data == before
 from onednn_py.backends.onednn.binding import library, runtime, declarations
 assert library._found is None and runtime._engine is None
 assert declarations._declared.cache_info().currsize == 0

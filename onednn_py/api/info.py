@@ -8,13 +8,13 @@ from typing import TypedDict
 
 import ml_dtypes
 import numpy as np
-import threadpoolctl
 
 from onednn_py.backends.onednn import library, openmp_path, rejections, support
 from onednn_py.config import backend_setting, check_environment, explicit_library
 from onednn_py.errors import LibraryNotFoundError
 from onednn_py.system import idle_threads
 from onednn_py.system.allocator import freed_memory_state
+from onednn_py.system.threadpools import ThreadpoolController
 
 from .threads import get_num_threads
 
@@ -142,7 +142,7 @@ def info() -> Info:
 
 
 def _openmp_runtimes() -> list[str]:
-    controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
+    controllers = ThreadpoolController().select(user_api="openmp").lib_controllers
     return sorted(controller.filepath for controller in controllers)
 
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import threadpoolctl
+
+from .threadpools import ThreadpoolController
 
 __all__ = ["limited", "set_limit"]
 
@@ -87,7 +88,7 @@ def _set_number() -> None:
 
 def _find_pools() -> list[Any]:
     """Return controllers of the BLAS in NumPy's own folders, else of every loaded BLAS."""
-    found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
     loaded = [controller for controller in found if controller.num_threads]
     package = os.path.dirname(np.__file__)
     folders = (f"{package}.libs{os.sep}", f"{package}{os.sep}")

@@ -12,9 +12,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import threadpoolctl
-
 from .c_environment import HAS_C_ENVIRONMENT, c_variable
+from .threadpools import ThreadpoolController
 from .waiting_threads import call_while_others_wait, first_at_work
 
 __all__ = ["BLOCKTIME", "TIMEOUT", "TIMEOUT_VARIABLE", "Workers", "find_workers", "shorten"]
@@ -65,7 +64,7 @@ def find_workers(openmp_path: str | None = None) -> list[Workers]:
     openmp_path : str, optional
         The OpenMP runtime of oneDNN; a BLAS that uses it has no workers of its own.
     """
-    controllers = threadpoolctl.ThreadpoolController().lib_controllers
+    controllers = ThreadpoolController().lib_controllers
     found = []
     for controller in controllers:
         if controller.internal_api == "openblas":

@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -74,7 +75,9 @@ class _Memory:
         stack = _StackT(self._address + GUARD_BYTES, 0, STACK_BYTES)
         scope.sigaltstack(ctypes.byref(stack), None)
 
-    def __del__(self) -> None:
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if ends():  # this module's names may be gone, and the memory goes with the process
+            return
         # A daemon still has it when the interpreter ends; others may have put theirs in its place.
         is_mine = threading.get_ident() == self._thread and self._address != FAILED
         if is_mine and _current(self._scope) == self._address + GUARD_BYTES:

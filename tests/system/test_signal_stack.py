@@ -163,3 +163,18 @@ def test_the_stack_of_faulthandler_is_left() -> None:
         "assert begin == module._current(module._scope()) != None\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_nothing_is_said_when_the_interpreter_ends() -> None:
+    """A module's names may be gone before the thread's memory is."""
+    program = (
+        "import sys\n"
+        "from onednn_py.system import signal_stack as module\n"
+        "memory = module._Memory(module._scope())\n"
+        "sys.kept = memory\n"  # until after the modules
+        "module.threading = module._current = module.FAILED = module.sys = None\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stderr == ""

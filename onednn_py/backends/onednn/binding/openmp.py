@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import threadpoolctl
-
 from onednn_py.system import parallel
 from onednn_py.system.forks import forks_wait
+from onednn_py.system.threadpools import ThreadpoolController
 
 from .declarations import c_type, ffi
 from .library import Library
@@ -129,7 +128,7 @@ def find_openmp(opened: Library) -> OpenMP | None:
 
 
 def _find_openmp(opened: Library) -> OpenMP | None:
-    controllers = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
+    controllers = ThreadpoolController().select(user_api="openmp").lib_controllers
     try:
         functions: Any = opened.lib
         address = _address(functions)
