@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 
 import onednn_py
 from onednn_py.config import check_environment
@@ -18,6 +19,37 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or print the help without one; return the exit status, 0 only on success."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        if isinstance(stream, TextIOWrapper):  # names that the terminal cannot show are escaped
+            stream.reconfigure(errors="backslashreplace")
+    called = ["onednn-py"]
+    try:
+        return _run(arguments, called)
+    except onednn_py.OneDNNPyError as error:
+        print(f"{' '.join(called)}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as head, has enough
+        _drop_output()
+        return 1
+    except OSError as error:
+        print(f"{' '.join(called)}: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
+        return 1
+
+
+def _drop_output() -> None:
+    """Leave Python nothing to write at its end."""
+    with suppress(OSError):  # an output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: Sequence[str] | None, called: list[str]) -> int:
+    """Run a command, whose name is added to ``called``, and write all of its output."""
     parser = argparse.ArgumentParser(
         prog="onednn-py",
         description="Gradients of convolution and transposed convolution, run by oneDNN.",
@@ -26,31 +58,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in (info, demo, run, verify, bench, training, tune, wisdom):
         command.add_parser(commands)
-    parsed = parser.parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
-    if parsed.command is None:
-        parser.print_help()
-        return 0
+    try:
+        parsed = parser.parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+    except SystemExit:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # of --help, --version and lists
+        raise
     if sys.stdout is None:
         print("onednn-py: the standard output is closed", file=sys.stderr)
         return 1
-    try:
+    status = 0
+    if parsed.command is None:
+        parser.print_help()
+    else:
+        called.append(parsed.command)
         check_environment()
         status = int(parsed.run(parsed))
-        sys.stdout.flush()
-        return status
-    except onednn_py.OneDNNPyError as error:
-        print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader, such as head, has enough: nothing is left for Python to flush at its end.
-        with suppress(OSError):  # an output that is no file
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        print(f"onednn-py {parsed.command}: {error}", file=sys.stderr)
-        return 1
+    sys.stdout.flush()
+    return status
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:

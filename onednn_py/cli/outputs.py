@@ -28,8 +28,10 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
     for path in paths:
         if path not in (None, "-"):
             try:
-                file = Path(path).resolve()  # of a link that leads nowhere yet, the link stays
+                file = Path(path)
                 existed = file.exists()
+                if not existed:
+                    file = file.resolve()  # a link that leads nowhere yet stays
                 file.open("ab").close()
                 if not existed:  # the command may end without anything to write
                     file.unlink()

@@ -170,31 +170,34 @@ def _report_errors(
     compared = runners(_compared(arguments))
     counts: Counter[str] = Counter()
     measurements: list[Measurement] = []
-    for requested in screen.tracked(cases):
-        case, too_large = fit_to_limits(requested, arguments.max_flops)
-        if too_large:
-            counts["skipped"] += 1
-            continue
-        try:
-            measured = measure(case, compared, seed=arguments.seed)
-            failures = [
-                f"{m.implementation}: error {m.largest:.1e} of the largest magnitude"
-                for m in measured
-                if not m.tolerable
-            ]
-            measurements += measured
-        except LibraryNotFoundError:
-            raise
-        except (OneDNNPyError, MemoryError) as error:
-            failures = [f"{type(error).__name__}: {error}"]
-        counts["failed"] += len(failures)
-        for reason in failures:
-            screen.say(f"FAILED ({reason}) {command} {case.options}")
+    # After an interrupt, the errors so far are reported.
+    with suppress(KeyboardInterrupt):
+        for requested in screen.tracked(cases):
+            case, too_large = fit_to_limits(requested, arguments.max_flops)
+            if too_large:
+                counts.update(("skipped", "cases"))
+                continue
+            try:
+                measured = measure(case, compared, seed=arguments.seed)
+                failures = [
+                    f"{m.implementation}: error {m.largest:.1e} of the largest magnitude"
+                    for m in measured
+                    if not m.tolerable
+                ]
+                measurements += measured
+            except LibraryNotFoundError:
+                raise
+            except (OneDNNPyError, MemoryError) as error:
+                failures = [f"{type(error).__name__}: {error}"]
+            counts.update(cases=1, failed=len(failures))
+            for reason in failures:
+                screen.say(f"FAILED ({reason}) {command} {case.options}")
     groups = grouped(measurements)
     screen.say(*table(groups))
-    screen.say(f"cases:{len(cases)} skipped:{counts['skipped']} failed:{counts['failed']}")
+    screen.say(f"cases:{counts['cases']} skipped:{counts['skipped']} failed:{counts['failed']}")
     write_json(arguments.json, {**facts, **measurements_to_json(measurements, groups)})
     if arguments.plot is not None and measurements:
         save_error_figure(arguments.plot, measurements, library_title(facts))
         screen.say(f"the errors are drawn in {arguments.plot}")
-    return 1 if counts["failed"] or not measurements else 0
+    succeeded_all = bool(measurements) and not counts["failed"]
+    return screen.exit_status(len(cases) - counts["cases"], "cases", succeeded=succeeded_all)

@@ -51,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     function: Callable[[argparse.Namespace], None] = arguments.function
     try:
         function(arguments)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"onednn-py wisdom {arguments.action}: {error}", file=sys.stderr)
         return 1
@@ -98,6 +100,8 @@ def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
     entries = _read(source).entries
     if not entries:
         raise AttributeValueError(f"{source} holds no wisdom")
+    if target.exists():
+        read(target)  # raises the error of a file that is no wisdom, which stays as it is
     here = machine_here()
     total = merge_into(target, entries, {})
     count = sum(machine == here for machine, _ in entries)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onednn_py.cli import bench, main
 from onednn_py.cli.outputs import check_writable
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.benchmark.measurement import Benchmark
+from onednn_py.tools.benchmark.measurement import Benchmark, schedule
 from onednn_py.tools.benchmark.results import Result, Timing
 from onednn_py.tools.native_programs import (
     ComparisonUnavailableError,
@@ -201,3 +204,47 @@ def test_files_are_tried_without_a_trace(tmp_path: Path) -> None:
     check_writable([link])
     assert link.is_symlink()
     assert not new.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of open files are Linux's")
+def test_pipes_are_writable() -> None:
+    reader, writer = os.pipe()
+    try:
+        check_writable([f"/dev/fd/{writer}"])
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_any_budget_is_a_schedule() -> None:
+    assert sum(schedule(1e-6, float("inf")).counts) == sum(schedule(1e-6, 1e9).counts)
+
+
+@pytest.mark.parametrize("arguments", [("bench", "--list-suites"), ("--help",), ("wisdom", "-h")])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_lists_and_help_that_cannot_be_written(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "onednn_py", *arguments]
+    # Without buffers argparse meets the error itself, and says nothing.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "env": buffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, check=False, timeout=60, **options)
+    assert done.returncode == 1
+    assert done.stderr == "onednn-py: [Errno 28] No space left on device\n"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
+def test_names_that_the_terminal_lacks_are_escaped() -> None:
+    problem = 'ic4ih5oc6kh3n"\u00e9\u65e5"'
+    done = subprocess.run(
+        [sys.executable, "-m", "onednn_py", "verify", "-v", "--dir=BWD_D", "--conv", problem],
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "ONEDNN_PY_BACKEND": "numpy"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr

@@ -9,12 +9,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import onednn_py
 from onednn_py.cli import main
+from onednn_py.cli import verify as verify_command
 from onednn_py.testing.runners import NativeRunner
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.native_programs import ComparisonUnavailableError
@@ -286,6 +288,25 @@ def test_errors_by_type_and_implementation(
     assert "NumPy" in captured.err
     assert "cases:24 skipped:0 failed:0" in captured.err
     assert len(report["measurements"]) == 48
+
+
+def test_errors_so_far_are_reported_after_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure, measured = verify_command.measure, []
+
+    def interrupted(case: Any, *arguments: Any, **options: Any) -> Any:
+        if measured:
+            raise KeyboardInterrupt
+        measured.append(case)
+        return measure(case, *arguments, **options)
+
+    monkeypatch.setattr(verify_command, "measure", interrupted)
+    assert verify("--errors", "--dir=BWD_D", "--json=-", *SMALL) == 130
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["measurements"]
+    assert "cases:1 skipped:0 failed:0" in captured.err
+    assert "interrupted, 1 cases were left" in captured.err
 
 
 @pytest.mark.usefixtures("wrong_element")

@@ -116,6 +116,23 @@ def test_a_file_without_wisdom_is_left_as_it_is(
     assert default.read_text() == "precious"
 
 
+@pytest.mark.parametrize("action", ["export", "import"])
+def test_nothing_is_written_over_a_file_without_wisdom(
+    learned: Path, default: Path, tmp_path: Path, action: str
+) -> None:
+    source, target = tmp_path / "source.json", tmp_path / "precious.txt"
+    source.write_bytes(learned.read_bytes())
+    if action == "import":
+        target = default
+    target.write_text("precious")
+    if action == "export":
+        assert cli.main(["wisdom", action, str(target)]) == 1
+    else:
+        assert cli.main(["wisdom", action, str(source)]) == 1
+    assert target.read_text() == "precious"
+    assert not list(tmp_path.rglob("*.bak*"))
+
+
 def test_bad_entries_are_named_and_left_out(
     learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

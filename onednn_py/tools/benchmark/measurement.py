@@ -58,7 +58,7 @@ def schedule(estimate: float, budget: float) -> Schedule:
     if estimate > budget:
         runs, warm = FEWEST_RUNS, 0
     else:
-        runs = min(max(int(budget / estimate), LEAST_RUNS), MOST_RUNS)
+        runs = max(int(min(budget / estimate, MOST_RUNS)), LEAST_RUNS)
         warm = min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS)
     each, rest = divmod(runs, ROUNDS)
     return Schedule(warm, tuple(each + (number < rest) for number in range(ROUNDS)))

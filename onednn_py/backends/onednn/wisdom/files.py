@@ -17,6 +17,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,8 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
     """Merge ``entries`` into a file; return how many entries the file has then.
 
     Where both know a problem, ``entries`` win over the file and the file over ``older``. A
-    file that is no wisdom is kept aside under the suffix ``.bak``.
+    file that is no wisdom is kept aside under the suffix ``.bak``, or ``.bak1``, ``.bak2``, ...
+    where there is one already.
 
     Raises
     ------
@@ -122,7 +124,7 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
         except WisdomFileUnreadableError:
             raise
         except WisdomFileError as error:
-            aside = target.with_name(f"{target.name}.bak")
+            aside = _free_name(target)
             os.replace(target, aside)
             _log.warning("wisdom: kept aside as %s: %s", aside, error)
             present = {}
@@ -135,6 +137,12 @@ def merge_into(path: Path, entries: Mapping[tuple[Machine, str], Entry], older: 
         kept = dict(list(merged.items())[-MOST_ENTRIES:])
         _replace(target, _text(kept))
     return len(kept)
+
+
+def _free_name(path: Path) -> Path:
+    """Return the path with the suffix ``.bak``, and a number behind it where that is taken."""
+    names = (f"{path.name}.bak{number or ''}" for number in count())
+    return next(aside for aside in map(path.with_name, names) if not os.path.lexists(aside))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

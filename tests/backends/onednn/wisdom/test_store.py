@@ -142,6 +142,14 @@ class TestSaving:
         store.save(new)
         assert files.read(new).entries == {(HERE, "both"): ENTRY, (HERE, "old"): SLOWER}
 
+    def test_what_is_kept_aside_stays(self, tmp_path: Path) -> None:
+        path = tmp_path / "wisdom.json"
+        for content in ("first", "second", "third"):
+            path.write_text(content)
+            store.save(path)
+        aside = [tmp_path / f"wisdom.json.bak{number}" for number in ("", 1, 2)]
+        assert [file.read_text() for file in aside] == ["first", "second", "third"]
+
     def test_what_is_no_wisdom_is_kept_aside(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
