@@ -93,8 +93,14 @@ class Setting:
         self._is_set = _presence_test(variable or "")
         self._chosen: ContextVar[str | None] = ContextVar(f"onednn_py_{name}", default=None)
 
-    def current(self, value: str | None = None) -> str:
+    def current(self, value: str | None = None, operation: str = "") -> str:
         """Return ``value`` if a call names one, otherwise what is in force in this context.
+
+        Parameters
+        ----------
+        value : str or None
+        operation : str
+            Of the call, for the error.
 
         Raises
         ------
@@ -102,7 +108,7 @@ class Setting:
             If the name is not accepted.
         """
         if value is not None:
-            return self._checked(value, self._name)
+            return self._checked(value, f"{operation}: {self._name}" if operation else self._name)
         chosen = self._chosen.get()
         if chosen is not None:
             return chosen

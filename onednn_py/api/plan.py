@@ -27,6 +27,7 @@ from onednn_py.problem.operations import DOCUMENTED, OPERATIONS
 from onednn_py.system.memory_pool import pool
 
 from . import FUNCTIONS
+from .run_op import VERSIONED
 from .types import AnyArray, Array, Effort
 
 __all__ = ["PackedTensor", "Plan", "cache_clear", "cache_info", "plan", "set_cache_limit"]
@@ -36,6 +37,7 @@ _NAMES: dict[Hashable, str] = {
     **{function: name for name, function in FUNCTIONS.items()},
     **{name: name for name in FUNCTIONS},
     **{documented: operation.name for documented, operation in DOCUMENTED.items()},
+    **{version: DOCUMENTED[documented].name for version, documented in VERSIONED.items()},
 }
 
 _DENSE_ALIGNED = 0x1 | 0x100
@@ -333,7 +335,8 @@ def plan(
     values = dict(bound.arguments)
     if values.pop("out", None) is not None:
         raise AttributeValueError("plan: out is given when the plan is called")
-    chosen = settings(values.pop("backend", None), values.pop("fpmath_mode", None), effort)
+    backend, fpmath_mode = values.pop("backend", None), values.pop("fpmath_mode", None)
+    chosen = settings(backend, fpmath_mode, effort, f"plan: {name}")
     spec = call_spec(name, values)
     names = [tensor for tensor in OPERATIONS[name].tensors if values.get(tensor) is not None]
     return Plan(spec, names, chosen)

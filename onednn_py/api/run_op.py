@@ -13,10 +13,10 @@ from onednn_py.problem.operations import DOCUMENTED, Operation
 from . import FUNCTIONS
 from .types import BackendName
 
-__all__ = ["bind", "run_op"]
+__all__ = ["VERSIONED", "bind", "run_op"]
 
 # The documents also give this name with its version.
-_VERSIONED = {"ConvolutionBackpropData-1": "ConvolutionBackpropData"}
+VERSIONED = {"ConvolutionBackpropData-1": "ConvolutionBackpropData"}
 
 
 def run_op(
@@ -81,7 +81,7 @@ def bind(
     AttributeValueError
         As `run_op` does; the function itself checks the values.
     """
-    operation = DOCUMENTED.get(_VERSIONED.get(kind, kind)) if isinstance(kind, str) else None
+    operation = DOCUMENTED.get(VERSIONED.get(kind, kind)) if isinstance(kind, str) else None
     if operation is None:
         listed = ", ".join(DOCUMENTED)
         raise AttributeValueError(f"run_op: kind: expected one of {listed}; got {brief(kind)}")

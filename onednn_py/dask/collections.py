@@ -82,9 +82,9 @@ def _settings(name: str, given: dict[str, Any]) -> dict[str, Any]:
     """
     backend, mode = given["backend"], given["fpmath_mode"]
     if backend is not None or backend_setting.current() != "auto":
-        backend = backend_setting.current(backend)
+        backend = backend_setting.current(backend, name)
     if mode is not None or fpmath_mode_setting.current() != "strict":
-        mode = fpmath_mode_setting.current(mode)
+        mode = fpmath_mode_setting.current(mode, name)
     threads = checked_threads(given["threads_per_block"], f"{name}: threads_per_block")
     try:
         split_every = operator.index(given["split_every"])

@@ -61,13 +61,16 @@ _settings: dict[tuple[str, str, str], Settings] = {}
 
 
 def settings(
-    backend: str | None = None, fpmath_mode: str | None = None, effort: str | None = None
+    backend: str | None = None,
+    fpmath_mode: str | None = None,
+    effort: str | None = None,
+    operation: str = "",
 ) -> Settings:
     """Return the settings of a call; an argument that is None is taken from the context."""
     key = (
-        backend_setting.current(backend),
-        effort_setting.current(effort),
-        fpmath_mode_setting.current(fpmath_mode),
+        backend_setting.current(backend, operation),
+        effort_setting.current(effort, operation),
+        fpmath_mode_setting.current(fpmath_mode, operation),
     )
     try:
         return _settings[key]

@@ -80,7 +80,7 @@ def call(name: str, arguments: Mapping[str, Any], unknown: Mapping[str, Any] = _
     if unknown:
         refuse_keywords(name, unknown, (*_names[name], *_SETTINGS))
     *values, out, backend, fpmath_mode = _pick[name](arguments)
-    chosen = settings(backend, fpmath_mode)
+    chosen = settings(backend, fpmath_mode, None, name)
     count = _TENSORS[name]
     key = _key(name, chosen.fpmath_mode, values, count)
     bound = _calls.get(key)

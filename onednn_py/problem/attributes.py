@@ -15,7 +15,14 @@ from .foreign import as_array, is_foreign_array
 from .formats import DATA_FORMATS, WEIGHTS_FORMATS, named_format, spatial_name
 from .operations import Operation
 
-__all__ = ["ATTRIBUTES", "Attributes", "documented_attributes", "parse_attributes", "parse_shape"]
+__all__ = [
+    "ATTRIBUTES",
+    "LARGEST",
+    "Attributes",
+    "documented_attributes",
+    "parse_attributes",
+    "parse_shape",
+]
 
 AUTO_PADS = ("none", "valid", "same_upper", "same_lower")
 AUTO_PAD_RULES = ("native", "documented")

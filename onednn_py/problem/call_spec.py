@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ Array = npt.NDArray[Any]
 
 # The names that ``wrt`` accepts, in the order of the results.
 WRT = ("src", "weights", "bias")
+
+# Entries of a wrong `wrt` that are looked at.
+MOST_NAMES = 64
 
 
 class Gradients(NamedTuple):
@@ -282,7 +285,8 @@ def _asked(name: str, wrt: Any) -> frozenset[str]:
         or any(not isinstance(key, str) or key not in WRT for key in asked)
     ):
         hint = ""
-        if is_list and any(isinstance(key, str) and key in Gradients._fields for key in asked):
+        some = islice(asked, MOST_NAMES) if is_list else ()
+        if any(isinstance(key, str) and key in Gradients._fields for key in some):
             hint = "; the names are those of the tensors, without diff_"
         raise AttributeValueError(
             f"{name}: wrt: expected some of {', '.join(WRT)}; got {brief(wrt)}{hint}"

@@ -102,7 +102,8 @@ def operator_spec(operation: str, arguments: Mapping[str, Any]) -> OperatorSpec:
     attributes = dict(arguments)
     if unknown := attributes.pop("unknown"):
         refuse_keywords(name, sorted(unknown), attributes)
-    chosen = settings(*(attributes.pop(setting) for setting in _SETTINGS))
+    backend, fpmath_mode, effort = (attributes.pop(setting) for setting in _SETTINGS)
+    chosen = settings(backend, fpmath_mode, effort, name)
     tensors = {key: attributes.pop(key) for key in _TENSORS}
     form = _form_of(name, tensors)
     fixed = _frozen(f"{name}: {form.fixed}", tensors[form.fixed])

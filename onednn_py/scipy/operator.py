@@ -67,6 +67,10 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
         # Plans are built again where the operator arrives, with the library found there.
         return type(self), (self._spec,)
 
+    def dot(self, x: Any) -> Any:
+        self._refuse_mask("dot", x)  # which SciPy drops
+        return super().dot(x)
+
     def matvec(self, x: Any) -> Any:
         return super().matvec(self._checked("matvec", x, 1))
 
@@ -89,10 +93,7 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
                 f"{self._spec.name}: {method}: expected a dense array, got"
                 f" {type_name(given)}; toarray() makes one"
             )
-        if isinstance(given, MaskedArray):
-            raise DTypeError(
-                f"{self._spec.name}: {method}: expected an array without a mask; fill it first"
-            )
+        self._refuse_mask(method, given)
         array, elements = np.asanyarray(given), self.shape[side]
         accepted = [f"({elements}, columns)"]
         fits = array.ndim == 2 and array.shape[0] == elements
@@ -106,6 +107,12 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
                 f" shape {brief(self._spec.shape(role))} as a vector; got {brief(array)}"
             )
         return array
+
+    def _refuse_mask(self, method: str, given: Any) -> None:
+        if isinstance(given, MaskedArray):
+            raise DTypeError(
+                f"{self._spec.name}: {method}: expected an array without a mask; fill it first"
+            )
 
     def _transpose(self) -> Any:
         return self.H

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from onednn_py import AttributeValueError, LibraryNotFoundError, OneDNNPyError
@@ -150,6 +151,8 @@ def assert_matches(
 def _compared(
     candidate: Candidate, cases: Case | Iterable[Case], against: str, exact: bool
 ) -> Report:
+    if not isinstance(exact, (bool, np.bool_)):
+        raise AttributeValueError(f"exact: expected True or False, got {brief(exact)}")
     reference = _reference(against)
     outcomes = [
         judge(case, {"": candidate.run}, reference, against=against, exact=exact)

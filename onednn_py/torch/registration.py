@@ -12,6 +12,7 @@ import torch
 
 from onednn_py.backends.onednn import library
 from onednn_py.config import Effort, effort_setting, freed_memory_setting
+from onednn_py.errors import AttributeValueError, brief
 from onednn_py.system.allocator import keep_freed_memory, return_freed_memory
 from onednn_py.system.forks import in_forked_child
 from onednn_py.system.small_holes import small_holes_filled
@@ -161,7 +162,9 @@ def enabled(*, forward: bool = True, effort: Effort | None = None) -> Iterator[N
 def _checked(forward: bool, effort: Effort | None) -> _Settings:
     if effort is not None:
         effort_setting.current(effort)
-    return _Settings(bool(forward), effort)
+    if not isinstance(forward, bool):
+        raise AttributeValueError(f"forward: expected True or False, got {brief(forward)}")
+    return _Settings(forward, effort)
 
 
 def _apply(settings: _Settings | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from onednn_py.problem.attributes import LARGEST
 from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
 
 __all__ = ["DTYPES", "Geometry", "Native", "native", "output_shape", "refusal"]
@@ -138,6 +139,8 @@ def refusal(
         return "empty"
     if not _is_valid(geometry):
         return NOT_VALID
+    if max(map(max, geometry[:3])) > LARGEST:
+        return "numbers of more than 31 bits"
     shape = output_shape(geometry, src.shape, weights.shape)
     if shape is None or min(shape[2:]) < 1:
         return NOT_VALID

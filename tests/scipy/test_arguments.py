@@ -116,6 +116,8 @@ def test_vectors_with_a_mask_are_refused() -> None:
         vector = np.ma.masked_array(np.ones(shape if "vec" in method else (*shape, 2)))
         with pytest.raises(onednn_py.DTypeError, match=f"{method}: .* without a mask"):
             getattr(operator, method)(vector)
+    with pytest.raises(onednn_py.DTypeError, match="dot: .* without a mask"):
+        operator @ np.ma.masked_array(np.ones(operator.shape[1]))
 
 
 def test_missing_scipy_is_named_with_the_command() -> None:

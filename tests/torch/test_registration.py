@@ -144,6 +144,20 @@ def test_a_block_is_a_decorator_or_is_used_once() -> None:
     assert met() == set()
 
 
+@pytest.mark.parametrize("forward", ["no", None, 0, []])
+def test_forward_is_a_boolean(forward: Any) -> None:
+    with pytest.raises(AttributeValueError, match="forward: expected True or False"):
+        enable(forward=forward)
+    assert met() == set()
+
+
+def test_numbers_of_more_than_31_bits_are_left() -> None:
+    src, weights = integers(1, 4, 5, 5), integers(4, 4, 1, 1, seed=1)
+    with enabled(), counted() as calls:
+        F.conv2d(src, weights, dilation=2**31)
+    assert calls.left["convolution"] == {"numbers of more than 31 bits": 1}
+
+
 @pytest.mark.parametrize("effort", ["fast", "", 3, True, ["heuristic"], "x" * 10_000])
 def test_another_effort_is_an_error(effort: Any) -> None:
     with pytest.raises(AttributeValueError) as raised:

@@ -58,6 +58,8 @@ GEMM_EXECUTION_FLOPS = 300_000
 LEAST_BYTES = 20_000_000
 CHUNK_BYTES = 4_500_000
 DEPTHWISE_CHUNK_BYTES = 3_200_000
+# More are beyond the memory of machines.
+MOST_CHUNKS = 2**16
 
 # A problem that is computed in another type is converted too, and NumPy's share of the work gains
 # more from the caches: depthwise 128, 56 x 56, 3x3 in float16 with 4 images takes 1.5 times as long
@@ -165,5 +167,5 @@ def minibatch_chunks(problem: Problem, compute_dtype: str) -> int:
     if depthwise_weights and compute_dtype == "bf16":
         least_images = LEAST_BF16_IMAGES
     chunk_bytes = DEPTHWISE_CHUNK_BYTES if depthwise else CHUNK_BYTES
-    most = min(nbytes // chunk_bytes, images // least_images)
+    most = min(nbytes // chunk_bytes, images // least_images, MOST_CHUNKS)
     return max((number for number in range(1, most + 1) if images % number == 0), default=1)
