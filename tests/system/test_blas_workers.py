@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import threadpoolctl
 
 from onednn_py.system import blas_workers
 from onednn_py.system.blas_workers import BLOCKTIME, Workers, find_workers, shorten
@@ -61,7 +60,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Libraries that threadpoolctl finds."""
     controllers: list[Any] = []
     found = SimpleNamespace(lib_controllers=controllers)
-    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: found)
+    monkeypatch.setattr(blas_workers, "ThreadpoolController", lambda: found)
     return controllers
 
 
