@@ -20,7 +20,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or print the help without one; return the exit status, 0 only on success."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        if isinstance(stream, TextIOWrapper):  # names that the terminal cannot show are escaped
+        # Names that the terminal cannot show are escaped, unless somebody chose otherwise.
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
     called = ["onednn-py"]
     try:

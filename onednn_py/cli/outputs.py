@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
                 file = Path(path)
                 existed = file.exists()
                 if not existed:
-                    file = file.resolve()  # a link that leads nowhere yet stays
+                    file = Path(os.path.realpath(file))  # a link that leads nowhere yet stays
                 file.open("ab").close()
                 if not existed:  # the command may end without anything to write
                     file.unlink()

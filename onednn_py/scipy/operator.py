@@ -114,6 +114,13 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
                 f"{self._spec.name}: {method}: expected an array without a mask; fill it first"
             )
 
+    def __rmul__(self, x: Any) -> Any:
+        self._refuse_mask("dot", x)  # of x @ A, which ends here, too
+        return super().__rmul__(x)
+
+    def _adjoint(self) -> Any:
+        return _Adjoint(self)
+
     def _transpose(self) -> Any:
         return self.H
 
@@ -175,3 +182,38 @@ class ConvolutionOperator(LinearOperator):  # type: ignore[misc]
         written = split_dst(spec, diff_dst, columns)
         written[...] = rows.reshape(written.shape)
         return split_weights(spec, call(diff_dst), columns)
+
+
+class _Adjoint(LinearOperator):  # type: ignore[misc]
+    """The adjoint of an operator, with the operator's own checks, which SciPy's adjoint lacks."""
+
+    def __init__(self, of: ConvolutionOperator) -> None:
+        super().__init__(of.dtype, of.shape[::-1])
+        self._of = of
+
+    def dot(self, x: Any) -> Any:
+        self._of._refuse_mask("dot", x)
+        return super().dot(x)
+
+    def __rmul__(self, x: Any) -> Any:
+        self._of._refuse_mask("dot", x)
+        return super().__rmul__(x)
+
+    def matvec(self, x: Any) -> Any:
+        return self._of.rmatvec(x)
+
+    def rmatvec(self, x: Any) -> Any:
+        return self._of.matvec(x)
+
+    def matmat(self, X: Any) -> Any:  # noqa: N803
+        return self._of.rmatmat(X)
+
+    def rmatmat(self, X: Any) -> Any:  # noqa: N803
+        return self._of.matmat(X)
+
+    _matvec, _rmatvec, _matmat, _rmatmat = matvec, rmatvec, matmat, rmatmat
+
+    def _adjoint(self) -> Any:
+        return self._of
+
+    _transpose = _adjoint

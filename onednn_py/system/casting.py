@@ -89,22 +89,27 @@ def round_into(target: Array, values: Array) -> None:
         elif _is_slow(target, values):
             _in_chunks(_round_to_halves, target, values)
         elif target.dtype == ml_dtypes.bfloat16 and values.dtype == np.float64:
-            _copy(target, _rounded_to_odd(values))
+            _copy(target, _singles_beside_middles(values))
         else:
             _copy(target, values)
 
 
-def _rounded_to_odd(values: Array) -> Array:
-    """Return float64 numbers as float32, cut off, with the last bit set where that is inexact.
+def _singles_beside_middles(values: Array) -> Array:
+    """Return float64 numbers as float32, from which they round to the right bfloat16.
 
-    bfloat16 is cast from float32. Rounded to nearest twice, a number beside the middle between two
-    bfloat16 would first become the middle, and then perhaps the wrong one of the two.
+    Rounded to nearest twice, a number beside the middle between two bfloat16 would first become the
+    middle, and then perhaps the wrong number of the two.
     """
-    rounded = values.astype(np.float32)
-    bits, wide = rounded.view(np.uint32), rounded.astype(np.float64)
-    bits -= np.abs(wide) > np.abs(values)
-    bits |= wide != values
-    return rounded
+    singles = values.astype(np.float32)
+    bits = singles.view(np.uint32)
+    is_middle = (bits & 0xFFFF) == 0x8000
+    if is_middle.any():
+        middles, exact = np.abs(singles[is_middle].astype(np.float64)), np.abs(values[is_middle])
+        moved = bits[is_middle]
+        moved += middles < exact
+        moved -= middles > exact
+        bits[is_middle] = moved
+    return singles
 
 
 def _is_slow(half: Array, single: Array) -> bool:

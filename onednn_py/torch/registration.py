@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from onednn_py.backends.onednn import library
@@ -162,9 +163,9 @@ def enabled(*, forward: bool = True, effort: Effort | None = None) -> Iterator[N
 def _checked(forward: bool, effort: Effort | None) -> _Settings:
     if effort is not None:
         effort_setting.current(effort)
-    if not isinstance(forward, bool):
+    if not isinstance(forward, (bool, np.bool_)):
         raise AttributeValueError(f"forward: expected True or False, got {brief(forward)}")
-    return _Settings(forward, effort)
+    return _Settings(bool(forward), effort)
 
 
 def _apply(settings: _Settings | None) -> None:

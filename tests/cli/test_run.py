@@ -54,6 +54,7 @@ class TestGivenInputs:
             ("archive.npz", "no .npy file with one array"),
             ("broken.npz", "cannot be read"),
             ("huge.npy", "cannot be read"),
+            ("header.npy", "cannot be read"),
             ("shape.npy", "expected shape (2, 4, 5, 5), got (2, 4, 5, 6)"),
             ("words.npy", "expected float32, got <U3"),
             ("fine.npy", "its float64 values are not exact in float32"),
@@ -65,9 +66,11 @@ class TestGivenInputs:
         Path("text.npy").write_text("no array")
         np.savez("archive.npz", np.ones(3))
         Path("broken.npz").write_bytes(Path("archive.npz").read_bytes()[:40])
+        header = b"{'descr': (\n"
+        Path("header.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header)
         with Path("huge.npy").open("wb") as file:
-            header = {"descr": "<f4", "fortran_order": False, "shape": (2**55,)}
-            np.lib.format.write_array_header_1_0(file, header)
+            fields = {"descr": "<f4", "fortran_order": False, "shape": (2**55,)}
+            np.lib.format.write_array_header_1_0(file, fields)
         self.save("shape", np.ones((2, 4, 5, 6), np.float32))
         self.save("words", np.full((2, 4, 5, 5), "one"))
         self.save("fine", np.full((2, 4, 5, 5), 1 + 2**-30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -116,8 +117,30 @@ def test_vectors_with_a_mask_are_refused() -> None:
         vector = np.ma.masked_array(np.ones(shape if "vec" in method else (*shape, 2)))
         with pytest.raises(onednn_py.DTypeError, match=f"{method}: .* without a mask"):
             getattr(operator, method)(vector)
-    with pytest.raises(onednn_py.DTypeError, match="dot: .* without a mask"):
-        operator @ np.ma.masked_array(np.ones(operator.shape[1]))
+    rows, columns = (np.ma.masked_array(np.ones(size)) for size in operator.shape)
+    for product in (
+        lambda: operator @ columns,
+        lambda: operator.dot(columns),
+        lambda: operator.H @ rows,
+        lambda: operator.T @ rows,
+        lambda: operator.H.matvec(rows),
+        lambda: rows @ operator,
+        lambda: columns @ operator.H,
+    ):
+        with pytest.raises(onednn_py.DTypeError, match="without a mask"):
+            product()
+
+
+def test_the_adjoint_of_the_adjoint_is_the_operator() -> None:
+    operator = call()
+    assert operator.H.H is operator
+    assert operator.T.T is operator
+    assert operator.H.shape == operator.shape[::-1]
+    vector = np.arange(operator.shape[0], dtype=np.float32)
+    assert np.array_equal(operator.H @ vector, operator.rmatvec(vector))
+    assert np.array_equal(pickle.loads(pickle.dumps(operator.H)) @ vector, operator.H @ vector)
+    with pytest.raises(onednn_py.ShapeError, match="expected shape"):
+        operator.H @ vector[1:]
 
 
 def test_missing_scipy_is_named_with_the_command() -> None:

@@ -67,12 +67,16 @@ def pays(problem: Problem, axes: Sequence[AxisMeetings]) -> bool:
         return remainders > MOST_REMAINDERS
     if prod(axis.most_boxes for axis in axes) > remainders * MOST_BOXES:
         return False
+    data_type = DATA_TYPES[problem.dtype]
+    itemsize = data_type.accumulator.itemsize
+    channel_bytes = prod(axis.size for axis in axes) * itemsize
+    if channel_bytes > MOST_TILE_BYTES and data_type.accumulator != data_type.numpy:
+        return False  # the sums would be a copy of a whole channel
     (images, inputs), outputs = problem.src.shape[:2], problem.dst.shape[1]
     most = CORRELATION_BYTES
     if is_thin(problem.weights):
         most, outputs = THIN_CORRELATION_BYTES, 0  # elementwise products copy nothing
     pairs = images * prod(len(axis.kernel) * len(axis.windows) for axis in axes)
-    itemsize = DATA_TYPES[problem.dtype].accumulator.itemsize
     return pairs * (inputs - outputs // ADDITION_COST) * itemsize <= remainders * most
 
 

@@ -124,10 +124,12 @@ def given_tensor(where: str, array: Any, tensor: LogicalTensor) -> Array:
         raise DTypeError(f"{where}: expected {dtype}, got {array.dtype}")
     with np.errstate(all="ignore"):
         converted = array.astype(dtype)
-        # Its significand has room for integers of 64 bits, where it is wider than a double's.
-        exact = np.array_equal(
-            converted.astype(np.longdouble), array.astype(np.longdouble), equal_nan=True
-        )
+        wide = array.astype(np.float64)
+        exact = np.array_equal(converted.astype(np.float64), wide, equal_nan=True)
+        if exact and array.dtype.kind in "iu" and array.itemsize == 8:
+            # float64 is not exact either. Beyond the type's range, casts back are not defined.
+            limit = 2.0 ** (63 if array.dtype.kind == "i" else 64)
+            exact = bool((wide < limit).all() and (wide.astype(array.dtype) == array).all())
     if not exact:
         raise DTypeError(f"{where}: its {array.dtype} values are not exact in {dtype}")
     copy = allocate(tensor, array.shape)

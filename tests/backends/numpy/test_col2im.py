@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,14 +177,20 @@ def test_temporary_arrays_are_bounded(
 
 
 def planned(
-    kernel: int, strides: int, channels: int = 1, size: int = 2, axes: int = 1, groups: int = 1
+    kernel: int,
+    strides: int,
+    channels: int = 1,
+    size: int = 2,
+    axes: int = 1,
+    groups: int = 1,
+    dtype: str = "f4",
 ) -> str:
     """The plan of a data gradient of size**axes windows."""
     return repr(
         onednn_py.plan(
             "convolution_backward_data",
-            TensorSpec((1, *(size,) * axes, channels), "f4"),
-            TensorSpec((*(kernel,) * axes, channels // groups, channels), "f4"),
+            TensorSpec((1, *(size,) * axes, channels), dtype),
+            TensorSpec((*(kernel,) * axes, channels // groups, channels), dtype),
             strides=strides,
             groups=groups,
             backend="numpy",
@@ -202,20 +208,17 @@ def test_plans_of_huge_kernels_are_made_at_once(
 ) -> None:
     monkeypatch.setattr("onednn_py.backends.numpy.plan.correlations", refused)
     onednn_py.cache_clear()
-    start = time.perf_counter()
     assert f"{kernel} kernel positions" in planned(kernel, kernel)
-    assert time.perf_counter() - start < 1
     assert onednn_py.cache_info().bytes < 10**5
 
 
-def test_a_huge_kernel_is_computed_at_once() -> None:
+def test_a_huge_kernel_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onednn_py.backends.numpy.plan.correlations", refused)
     many = 10**5
     weights = np.arange(many, dtype=np.float64).reshape(many, 1, 1)
-    start = time.perf_counter()
     result = onednn_py.convolution_backward_data(
         np.array([[[2.0], [3.0]]]), weights, strides=many, backend="numpy"
     )
-    assert time.perf_counter() - start < 5
     np.testing.assert_array_equal(result.ravel(), [*(2 * weights.ravel()), *(3 * weights.ravel())])
 
 
@@ -230,12 +233,14 @@ def test_a_huge_kernel_is_computed_at_once() -> None:
         ({"kernel": 5000, "strides": 5000, "channels": 64, "size": 1000}, True),
         ({"kernel": 9, "strides": 4, "size": 25, "axes": 2}, False),
         ({"kernel": 4, "strides": 4, "size": 25, "axes": 2}, True),
+        ({"kernel": 16, "strides": 16, "size": 160, "axes": 2}, True),
+        ({"kernel": 16, "strides": 16, "size": 160, "axes": 2, "dtype": "f2"}, False),
         ({"kernel": 16, "strides": 16, "channels": 256, "size": 100, "groups": 256}, False),
         ({"kernel": 16, "strides": 16, "channels": 256, "size": 100, "groups": 16}, True),
     ],
 )
 def test_where_col2im_pays(
-    numbers: dict[str, int], pays: bool, monkeypatch: pytest.MonkeyPatch
+    numbers: dict[str, Any], pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
     plain = col2im.pays

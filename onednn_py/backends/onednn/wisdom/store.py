@@ -168,7 +168,8 @@ def save(path: str | os.PathLike[str] | None = None) -> Path:
     Where both know a problem, this process's own measurement wins over the file's, and the file's
     over what was loaded earlier, from it or from other files. The file is replaced as a whole,
     so that readers never see half a file, and the entries of two processes that save at once are
-    both in it. A file that is no wisdom file is kept aside as ``<name>.bak``.
+    both in it. A file that is no wisdom file is kept aside as ``<name>.bak``, or
+    as ``<name>.bak1`` and so on where there is one already.
 
     Parameters
     ----------
