@@ -307,3 +307,23 @@ def test_a_tail_that_is_all_of_the_result(backend: str) -> None:
         pads_begin=13, output_padding=9, backend=backend,
     )  # fmt: skip
     np.testing.assert_array_equal(result, np.zeros((1, 7, 1)))
+
+
+@pytest.mark.parametrize("setting", ["backend", "fpmath_mode"])
+def test_wrong_settings_name_the_operation(setting: str) -> None:
+    wrong: dict[str, Any] = {setting: "cuda"}
+    with pytest.raises(AttributeValueError, match=f"^convolution: {setting}: expected one of"):
+        onednn_py.convolution(SRC, WEIGHTS, **wrong)
+    with pytest.raises(AttributeValueError, match=f"^plan: convolution: {setting}: expected"):
+        onednn_py.plan("convolution", SRC, WEIGHTS, **wrong)
+
+
+def test_a_long_wrt_ends_at_once() -> None:
+    wrt: Any = range(10**18)
+    with pytest.raises(AttributeValueError, match="wrt: expected some of src, weights, bias"):
+        onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=wrt)
+
+
+def test_a_huge_minibatch_is_planned_at_once(backend: str) -> None:
+    src, weights = (onednn_py.TensorSpec(shape, "f4") for shape in ((2**60, 1, 1), (1, 1, 1)))
+    assert onednn_py.plan("convolution", src, weights, backend=backend).backend == backend

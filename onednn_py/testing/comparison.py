@@ -152,7 +152,7 @@ def _compared(
     candidate: Candidate, cases: Case | Iterable[Case], against: str, exact: bool
 ) -> Report:
     if not isinstance(exact, (bool, np.bool_)):
-        raise AttributeValueError(f"exact: expected True or False, got {brief(exact)}")
+        raise AttributeValueError(f"compare: exact: expected True or False, got {brief(exact)}")
     reference = _reference(against)
     outcomes = [
         judge(case, {"": candidate.run}, reference, against=against, exact=exact)

@@ -162,9 +162,11 @@ def enabled(*, forward: bool = True, effort: Effort | None = None) -> Iterator[N
 
 def _checked(forward: bool, effort: Effort | None) -> _Settings:
     if effort is not None:
-        effort_setting.current(effort)
+        effort_setting.current(effort, "onednn_py.torch.enable")
     if not isinstance(forward, (bool, np.bool_)):
-        raise AttributeValueError(f"forward: expected True or False, got {brief(forward)}")
+        raise AttributeValueError(
+            f"onednn_py.torch.enable: forward: expected True or False, got {brief(forward)}"
+        )
     return _Settings(bool(forward), effort)
 
 

@@ -249,3 +249,9 @@ def test_an_interrupted_build_leaves_nothing_to_wait_for() -> None:
     stale = cache._building["other"] = _Build()
     stale.done.set()
     assert isinstance(cache.get_or_build("other", _Item), _Item)
+
+
+def test_the_documented_name_with_its_version() -> None:
+    specs = [TensorSpec(shape, np.float32) for shape in ((1, 3, 2), (2, 4, 2))]
+    planned = onednn_py.plan("ConvolutionBackpropData-1", *specs)
+    assert repr(planned) == repr(onednn_py.plan("ConvolutionBackpropData", *specs))

@@ -250,6 +250,13 @@ def test_known_defects_of_native_are_skipped() -> None:
     assert "skipped: 1, native: known defect, uxlfoundation/oneDNN#6035" in str(report)
 
 
+@pytest.mark.parametrize("exact", [1e-3, "no", None, 1])
+def test_exact_is_a_boolean(exact: Any) -> None:
+    (case,) = cases("ic4ih8oc4kh3ph1", directions="FWD_D")
+    with pytest.raises(AttributeValueError, match="compare: exact: expected True or False"):
+        compare(onednn_py, case, against="float64", exact=exact)
+
+
 def test_what_native_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise ComparisonUnavailableError("no C++ compiler: set CXX, or install g++")

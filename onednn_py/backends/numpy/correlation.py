@@ -15,6 +15,8 @@ from typing import Any
 from onednn_py.problem.problem import Direction, Problem
 from onednn_py.problem.progressions import first_and_last
 
+from .meetings import axis_numbers
+
 __all__ = ["AxisCorrelation", "Correlation", "correlations"]
 
 
@@ -83,15 +85,7 @@ def correlations(problem: Problem) -> list[Correlation]:
     of_axis = _backward_data_axis if is_backward_data else _forward_axis
     axes = [
         [axis for whole in of_axis(*numbers) for axis in _trimmed(whole)]
-        for numbers in zip(
-            problem.kernel,
-            problem.src.shape[2:],
-            problem.dst.shape[2:],
-            problem.strides,
-            problem.dilations,
-            problem.pads_begin,
-            strict=True,
-        )
+        for numbers in axis_numbers(problem)
     ]
     return [Correlation(combination) for combination in product(*axes)]
 

@@ -10,7 +10,7 @@ from math import gcd
 from onednn_py.problem.problem import Problem
 from onednn_py.system.parallel import spans
 
-__all__ = ["AxisMeetings", "meetings"]
+__all__ = ["AxisMeetings", "axis_numbers", "meetings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,6 @@ class AxisMeetings:
 
 def meetings(problem: Problem) -> tuple[AxisMeetings, ...]:
     """Return the axes of a convolution."""
-    numbers = zip(
-        problem.kernel,
-        problem.src.shape[2:],
-        problem.dst.shape[2:],
-        problem.strides,
-        problem.dilations,
-        problem.pads_begin,
-        strict=True,
-    )
     return tuple(
         AxisMeetings(
             _meeting(-pad, dilation, kernel, size, (windows - 1) * stride),
@@ -109,7 +100,20 @@ def meetings(problem: Problem) -> tuple[AxisMeetings, ...]:
             pad,
             size,
         )
-        for kernel, size, windows, stride, dilation, pad in numbers
+        for kernel, size, windows, stride, dilation, pad in axis_numbers(problem)
+    )
+
+
+def axis_numbers(problem: Problem) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """Yield each axis's kernel, elements of src and dst, stride, dilation and pad at the begin."""
+    return zip(
+        problem.kernel,
+        problem.src.shape[2:],
+        problem.dst.shape[2:],
+        problem.strides,
+        problem.dilations,
+        problem.pads_begin,
+        strict=True,
     )
 
 

@@ -9,7 +9,7 @@ from .timing import Sides
 
 __all__ = ["peak_memory"]
 
-# A process grows with its steps: peaks of as many steps alone can be compared.
+# A process grows in its first steps: only peaks of as many steps can be compared.
 STEPS = 20
 
 
