@@ -287,9 +287,11 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def natural(text: str) -> int:
-    """Read an integer of at least 0."""
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    """Read an integer of at least 0 and fewer than 19 digits."""
+    if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"expected an integer of at least 0, got {text!r}")
+    if len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected at most 18 digits, got {len(text)}")
     return int(text)
 
 

@@ -158,7 +158,8 @@ class CallSpec:
         """
         if self.is_joint:
             entries = _joint_outs(self.operation, out)
-            return [entries[f"diff_{key}"] for key in WRT if f"diff_{key}" in self.results]
+            # Arrays of an earlier call's `Gradients` stay as they are where this call has no result.
+            return [entries[name] for name in Gradients._fields if name in self.results]
         labels = [self.label(name) for name in self.results]
         if len(labels) > 1 and isinstance(out, (tuple, list)):
             if len(out) != len(labels):

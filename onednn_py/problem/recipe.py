@@ -168,7 +168,9 @@ def common_rank_and_dtype(name: str, specs: Mapping[str, TensorSpec]) -> tuple[i
 
 def _bias(call: SolverCall, channels: int, spec: TensorSpec | None) -> TensorView:
     if spec is not None and spec.shape != (channels,):
-        raise call.fail(f"bias: expected shape ({channels},), got {spec.shape}")
+        hint = formats_that_fit(call, channels=spec.shape[0]) if spec.ndim == 1 else None
+        meant = f"; did you mean {hint}?" if hint else ""
+        raise call.fail(f"bias: expected shape ({channels},), got {spec.shape}{meant}")
     return bias_view(channels)
 
 

@@ -233,8 +233,14 @@ def solved(call: SolverCall) -> Solved:
     return _SOLVERS[call.operation.transposed, call.operation.direction](call)
 
 
-def formats_that_fit(call: SolverCall) -> str | None:
-    """Return attributes with which the call's shapes would fit: other formats, the fewest."""
+def formats_that_fit(call: SolverCall, *, channels: int | None = None) -> str | None:
+    """Return attributes with which the call's shapes would fit: other formats, the fewest.
+
+    Parameters
+    ----------
+    channels : int, optional
+        Of dst, where something else than the call's shapes tells them, such as a bias.
+    """
     attributes, operation = call.attributes, call.operation
     (weights_format,) = {*WEIGHTS_FORMATS[operation.transposed]} - {attributes.weights_format}
     (data_format,) = {*DATA_FORMATS} - {attributes.data_format}
@@ -245,8 +251,10 @@ def formats_that_fit(call: SolverCall) -> str | None:
     )
     for changes in others:
         try:
-            solved(replace(call, attributes=replace(attributes, **changes)))
+            views, _ = solved(replace(call, attributes=replace(attributes, **changes)))
         except (ShapeError, AttributeValueError):
+            continue
+        if channels not in (None, views["dst"].canonical_shape[1]):
             continue
         names = {"weights_format": operation.weights_format}
         return ", ".join(f"{names.get(name, name)}={value!r}" for name, value in changes.items())

@@ -149,3 +149,14 @@ class TestDidYouMean:
         with pytest.raises(ShapeError) as caught:
             onednn_py.convolution(self.SRC, self.WEIGHTS[:, :2])
         assert "did you mean" not in str(caught.value)
+
+    def test_where_only_the_bias_tells(self) -> None:
+        """Three inputs, three rows and three outputs: the shapes fit as XIO, the bias does not."""
+        src, weights = np.ones((1, 9, 9, 3), np.float32), np.ones((3, 3, 3, 4), np.float32)
+        meant = r"bias: expected shape \(4,\), got \(3,\); did you mean weights_format='OIX'\?"
+        with pytest.raises(ShapeError, match=meant):
+            onednn_py.convolution(src, weights, np.ones(3, np.float32))
+        for bias in (np.ones(5, np.float32), np.ones((3, 1), np.float32)):
+            with pytest.raises(ShapeError) as caught:
+                onednn_py.convolution(src, weights, bias)
+            assert "did you mean" not in str(caught.value)

@@ -228,6 +228,12 @@ def test_wrong_values_are_usage_errors(argument: str) -> None:
     assert exited.value.code == 2
 
 
+def test_long_seeds_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        verify(f"--seed={10**18}")
+    assert "argument --seed: expected at most 18 digits, got 19" in capsys.readouterr().err
+
+
 def test_missing_library_is_an_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "onednn_py", "verify", *SMALL],
