@@ -9,6 +9,7 @@ UPSTREAM=https://github.com/uxlfoundation/oneDNN.git
 TAG=v3.13.1
 COMMIT=5f93c2194d41d36dc55eb736ce00899b8946e7a3
 MARK=onednn_py-build.txt
+COMPILERS=onednn_py-compilers.txt
 
 usage() {
     printf '%s\n' "\
@@ -37,8 +38,8 @@ build:
   --dry-run           print the commands, run none
   --help              print this
 
-environment: PYTHON (python3) is asked for the prefix and shows the result; CC and CXX
-name the compilers; XDG_CACHE_HOME holds sources and objects, XDG_DATA_HOME the library."
+environment: PYTHON (python3) is asked for the prefix and shows the result; CC, CXX, CFLAGS,
+CXXFLAGS and LDFLAGS are cmake's; XDG_CACHE_HOME holds sources and objects, XDG_DATA_HOME the library."
 }
 
 die() {
@@ -67,9 +68,11 @@ absolute() {
         (cd "$1" >/dev/null && pwd)
         return
     fi
-    case $1 in
-        /*) printf '%s\n' "${1%/}" ;;
-        *) printf '%s\n' "$PWD/${1%/}" ;;
+    local path=$1
+    while [ "$path" != "${path%/}" ]; do path=${path%/}; done
+    case $path in
+        /*) printf '%s\n' "$path" ;;
+        *) printf '%s\n' "$PWD/$path" ;;
     esac
 }
 
@@ -253,9 +256,15 @@ read_version() {
     esac
 }
 
+# Prints the compilers and flags of the environment.
+compilers() {
+    printf 'CC=%q CXX=%q CFLAGS=%q CXXFLAGS=%q LDFLAGS=%q\n' "${CC:-}" "${CXX:-}" \
+        "${CFLAGS:-}" "${CXXFLAGS:-}" "${LDFLAGS:-}"
+}
+
 configure() {
     objects=${build_dir:-$cache/build-$version-$variant}
-    local home='' primitives='CONVOLUTION;DECONVOLUTION;MATMUL;REORDER' graph=OFF
+    local home='' earlier='' primitives='CONVOLUTION;DECONVOLUTION;MATMUL;REORDER' graph=OFF
     if [ "$variant" = full ]; then
         primitives=ALL graph=ON
     fi
@@ -263,6 +272,11 @@ configure() {
         home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$objects/CMakeCache.txt")
         [ -z "$home" ] || [ "$home" -ef "$sources" ] ||
             die "$objects holds objects of $home: remove it, or name another --build-dir"
+        # cmake reads the environment in the first run alone.
+        earlier=$(cat "$objects/$COMPILERS" 2>/dev/null || true)
+        [ "$earlier" = "$(compilers)" ] ||
+            die "$objects holds objects of ${earlier:-unknown compilers}, not of $(compilers): \
+remove it, or name another --build-dir"
         # cmake keeps the generator of an earlier run, and refuses another.
         set --
     elif command -v ninja >/dev/null; then
@@ -270,6 +284,8 @@ configure() {
     else
         set -- -G 'Unix Makefiles'
     fi
+    run mkdir -p "$objects"
+    $dry_run || compilers >"$objects/$COMPILERS"
     run cmake -S "$sources" -B "$objects" "$@" --no-warn-unused-cli \
         -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_INSTALL_PREFIX="$prefix" \
@@ -337,7 +353,7 @@ show_library() {
     library=$(library_in "$prefix")
     echo "installed $library; objects are kept in $objects"
     if [ "$prefix" != "$standard_prefix" ]; then
-        echo "outside the default prefix; to use it: export ONEDNN_PY_LIBRARY=$library"
+        printf 'outside the default prefix; to use it: export ONEDNN_PY_LIBRARY=%q\n' "$library"
         export ONEDNN_PY_LIBRARY=$library
     elif [ -n "${ONEDNN_PY_LIBRARY:-}" ]; then
         echo "ONEDNN_PY_LIBRARY is set to $ONEDNN_PY_LIBRARY and takes precedence; without it:"
@@ -380,7 +396,7 @@ main() {
 move them, or choose another --prefix"
     fi
     recover
-    run mkdir -p "$cache" "${prefix%/*}"
+    run mkdir -p "$cache" "${prefix%/*}/"
     case $source_kind in
         upstream) get_upstream ;;
         debian) get_debian ;;

@@ -131,12 +131,11 @@ def _peaks(run: Run) -> list[str]:
 
 
 def _bandwidths(run: Run) -> list[str]:
-    """Return the bandwidth of the largest and that of the smallest tensors, none if unknown."""
-    found = {int(size): rate for size, rate in run.get("bandwidth", {}).items() if rate is not None}
+    """Return the least and the highest bandwidth of all sizes, none if unknown."""
+    found = [rate for rate in run.get("bandwidth", {}).values() if rate is not None]
     if not found:
         return []
-    least, most = found[max(found)], found[min(found)]
-    return [f"bandwidth {least / 1e9:.0f} to {most / 1e9:.0f} GB/s"]
+    return [f"bandwidth {min(found) / 1e9:.0f} to {max(found) / 1e9:.0f} GB/s"]
 
 
 def _machine_rows(

@@ -5,7 +5,8 @@ usage: benchmarks/run.py --machine NAME [--part NAME ...] [--again]
        benchmarks/run.py --document | --list [--machine NAME]
 
 A part's times are kept in benchmarks/results/MACHINE/PART.json and not measured again, so that a
-long run may be interrupted. The document is written from these files alone.
+long run may be interrupted; what failed is measured again. The document is written from these
+files alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = parsed.machine or DOCUMENTED
     if parsed.list:
         for part in parts:
-            missing = len(part.runs) - len(_measured(part, machine))
+            missing = len(part.runs) - len(_complete(_measured(part, machine)))
             print(f"{part.name:20} {part.title}{f' ({missing} to measure)' if missing else ''}")
         return 0
     succeeded = True
@@ -79,16 +80,22 @@ def _measured(part: Part, machine: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
+def _complete(runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the runs of which nothing failed."""
+    return {value: run for value, run in runs.items() if not run.get("failed")}
+
+
 def _all_measured(machine: str) -> dict[str, Any]:
     return {part.name: runs for part in PARTS.values() if (runs := _measured(part, machine))}
 
 
 def _measure(part: Part, machine: str, *, again: bool) -> bool:
     """Run what is missing, writing after every run; return whether all runs succeeded."""
-    runs = {} if again else _measured(part, machine)
+    runs = _measured(part, machine)
+    known = {} if again else _complete(runs)
     succeeded = True
     for value, options in part.runs.items():
-        if value in runs:
+        if value in known:
             continue
         print(f"== {part.title}{f' {value}' if value else ''}", flush=True)
         start = time.monotonic()
@@ -102,6 +109,8 @@ def _measure(part: Part, machine: str, *, again: bool) -> bool:
             content = json.loads(path.read_text(encoding="utf-8"))
         succeeded &= status == 0
         runs[value] = {name: fact for name, fact in content.items() if name not in LOCAL}
+        if status:
+            runs[value]["failed"] = True
         text = json.dumps(runs, indent=1) + "\n"
         (RESULTS / machine / f"{part.name}.json").write_text(text, encoding="utf-8")
         print(f"{time.monotonic() - start:.0f} s", flush=True)

@@ -46,13 +46,11 @@ from survey_timed import timed_problems
 
 from onednn_py.errors import OneDNNPyError
 from onednn_py.tools.benchdnn.case import DATA_FORMATS
-from onednn_py.tools.benchmark.machine import busy_cores
+from onednn_py.tools.benchmark.machine import busy_cores, busy_cores_warning
+from onednn_py.tools.text import counted
 
 MEASURES = {"record": recorded, "judge": judged}
 BUDGETS = {"record": 2.0, "judge": 4.0}
-
-# Cores that other processes may keep busy without a warning.
-MOST_BUSY_CORES = 0.2
 
 EPILOG = """examples:
   python benchmarks/survey.py record --seeds 0:300 --out recorded.jsonl
@@ -71,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "report":
         every = [row for path in parsed.files for row in read_rows(path)]
         rows = [row for row in every if "failure" not in row]
+        if len(rows) < len(every):
+            failed = counted(len(every) - len(rows), "problem")
+            print(f"{failed} failed and are not in the report", file=sys.stderr)
         if not rows:
             print("there are no times to report", file=sys.stderr)
             return 1
@@ -229,7 +230,8 @@ def _survey(parsed: argparse.Namespace) -> int:
         for seed in parsed.seeds
         if seed not in known and _is_wanted(drawn := make(seed), parsed)
     ]
-    _warn_of_busy_cores()
+    if warning := busy_cores_warning(busy_cores()):
+        print(warning, file=sys.stderr)
     failed = done = 0
     with parsed.out.open("a", encoding="utf-8") as file:
         for drawn in todo:
@@ -267,7 +269,8 @@ def _pairs(parsed: argparse.Namespace) -> int:
     pairs.counts.update(row["rule"] for row in known if is_pair(row))
     seeds_known = {row["seed"] for row in known}
     make = _drawing(parsed)
-    _warn_of_busy_cores()
+    if warning := busy_cores_warning(busy_cores()):
+        print(warning, file=sys.stderr)
     number = failed = 0
     with parsed.out.open("a", encoding="utf-8") as file:
         for seed in parsed.seeds:
@@ -320,12 +323,6 @@ def _drawing(parsed: argparse.Namespace) -> Callable[[int], Drawn]:
 
 def _failure(drawn: Drawn, error: Exception) -> dict[str, Any]:
     return {**drawn.to_json(), "failure": f"{type(error).__name__}: {error}"}
-
-
-def _warn_of_busy_cores() -> None:
-    busy = busy_cores()
-    if busy is not None and busy > MOST_BUSY_CORES:
-        print(f"other processes keep {busy:.1f} cores busy: times will be wrong", file=sys.stderr)
 
 
 def _is_wanted(drawn: Drawn, parsed: argparse.Namespace) -> bool:

@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -31,6 +31,7 @@ from survey_draw import Drawn, draw
 
 import onednn_py.torch
 from onednn_py.problem.geometry import axis_from_size, effective_kernel
+from onednn_py.tools.benchdnn.case import Case
 from onednn_py.torch import kernels
 from onednn_py.torch.defects import is_defective
 
@@ -91,18 +92,24 @@ def measured(drawn: Drawn, dtype: str | None = None) -> Iterator[Row]:
     Yields
     ------
     dict
-        ``seconds`` by ``"plain"`` and ``"enabled"``, and why the call was left, if it was.
+        ``seconds`` by ``"plain"`` and ``"enabled"``, and why the call was left, if it was; or why a
+        call, or the whole problem, was not timed, under ``untimed``.
     """
     case = drawn.cases[0]
     dtype = dtype or case.dtype
     described = {
         **drawn.to_json(),
         "dtype": dtype,
+        "format": "NXC" if _is_channels_last(case) else "NCX",
         "threads": torch.get_num_threads(),
         "terms": case.terms,
     }
-    for name, call in calls_of(drawn, DTYPES[dtype]).items():
+    calls = calls_of(drawn, DTYPES[dtype])
+    if not calls:
+        yield {**described, "untimed": "PyTorch's numbers cannot say the problem"}
+    for name, call in calls.items():
         if _ends_pytorch(call):
+            yield {**described, "call": name, "untimed": "PyTorch's own kernel is defective"}
             continue
         onednn_py.torch.reset_statistics()
         seconds = _seconds(call)
@@ -111,15 +118,16 @@ def measured(drawn: Drawn, dtype: str | None = None) -> Iterator[Row]:
 
 
 def calls_of(drawn: Drawn, dtype: torch.dtype) -> dict[str, Call]:
-    """Return the calls of a problem; the gradients are those that its direction asks for.
+    """Return the calls of a problem.
 
-    Empty where PyTorch's numbers cannot say it: its pads are the same at both ends.
+    The backward call computes the gradient that the problem's direction asks for, those of src and
+    weights for a forward direction, and that of a bias if there is one. Empty where PyTorch's
+    numbers cannot say it: its pads are the same at both ends.
     """
     case = drawn.cases[0]
     sizes = case.descriptor
     rank = len(sizes.kernel)
-    is_last = case.data_format == "NXC" and rank in FORMATS
-    layout = FORMATS[rank] if is_last else torch.contiguous_format
+    layout = FORMATS[rank] if _is_channels_last(case) else torch.contiguous_format
 
     def tensor(*shape: int) -> torch.Tensor:
         return torch.randn(*shape).to(dtype).contiguous(memory_format=layout)
@@ -154,12 +162,18 @@ def calls_of(drawn: Drawn, dtype: torch.dtype) -> dict[str, Call]:
         return {}
     diff_dst = tensor(*dst.shape)
     bias_shape = None if bias is None else [sizes.outputs]
-    mask = [not drawn.direction.startswith("BWD_W"), True, bias is not None]
+    wants_src = not drawn.direction.startswith("BWD_W")
+    mask = [wants_src, drawn.direction != "BWD_D", bias is not None]
     backward = torch.ops.aten.convolution_backward.default
     return {
         "forward": partial(torch.ops.aten.convolution.default, src, weights, bias, *numbers),
         "backward": partial(backward, diff_dst, src, weights, bias_shape, *numbers, mask),
     }
+
+
+def _is_channels_last(case: Case) -> bool:
+    """Whether the tensors lie channels last, which PyTorch's 1-D tensors cannot."""
+    return case.data_format == "NXC" and len(case.descriptor.kernel) in FORMATS
 
 
 def _ends_pytorch(call: Call) -> bool:
@@ -206,9 +220,10 @@ def _block(call: Call, repeats: int) -> float:
 
 
 def report_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a table by type, format and call, and the calls that lost most."""
+    """Yield a table by type, format and call, what was not timed, and the calls that lost most."""
+    timed = [row for row in rows if "untimed" not in row]
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows:
+    for row in timed:
         groups[row["dtype"], row["format"], row["call"]].append(row)
     yield "| | calls | left | ratio | 5th percentile | worst | slower |"
     yield "|---|---|---|---|---|---|---|"
@@ -222,7 +237,10 @@ def report_lines(rows: Sequence[Row]) -> Iterator[str]:
             f" | {geometric_mean(ratios):.2f} | {percentile:.2f} | {min(ratios):.2f}"
             f" | {sum(ratio < SLOWER for ratio in ratios)} |"
         )
-    for row in sorted(rows, key=_ratio)[:20]:
+    untimed = Counter(row["untimed"] for row in rows if "untimed" in row)
+    for reason, number in untimed.items():
+        yield f"{number} not timed: {reason}"
+    for row in sorted(timed, key=_ratio)[:20]:
         plain, enabled = (1e6 * row["seconds"][side] for side in ("plain", "enabled"))
         yield (
             f"{_ratio(row):.2f}  {plain:.0f} us by PyTorch, {enabled:.0f} us enabled  seed"

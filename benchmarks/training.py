@@ -6,9 +6,9 @@
 
 The table, in Markdown, goes to the standard output: a row for each network, a column of ratios for
 each kind of run, and below them the geometric means. Files of the same kind, such as those of
-different networks, share a column. Columns name the data type and what is not the default. With
-``--document``, versions and machine, table and picture replace what stands between the markers of
-that page; the picture lies in the folder of its name.
+different networks, share a column, which has each network once. Columns name the data type and what
+is not the default. With ``--document``, versions and machine, table and picture replace what stands
+between the markers of that page; the picture lies in the folder of its name.
 """
 
 from __future__ import annotations
@@ -103,7 +103,11 @@ def main() -> None:
     contents = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.files]
     runs: dict[str, list[StepResult]] = {}
     for results in map(from_json, contents):
-        runs.setdefault(column_title(results[0].settings), []).extend(results)
+        column = runs.setdefault(column_title(results[0].settings), [])
+        twice = {result.title for result in column} & {result.title for result in results}
+        if twice:
+            parser.error(f"two files have {', '.join(sorted(twice))} of the same kind of run")
+        column.extend(results)
     print(*table(runs), sep="\n")
     if arguments.plot:
         draw(arguments.plot, runs)

@@ -13,7 +13,7 @@ from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchmark.bounds import bounds_to_json
 from onednn_py.tools.benchmark.competitors import OTHERS, started_competitors
 from onednn_py.tools.benchmark.figures import save_ratio_figure
-from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
+from onednn_py.tools.benchmark.machine import busy_cores, busy_cores_warning, cpu_name
 from onednn_py.tools.benchmark.measurement import Benchmark
 from onednn_py.tools.benchmark.report import (
     bound_lines,
@@ -41,9 +41,6 @@ NO_PEAK = (
     "the columns peak and bound stay empty: native, which measures the machine's peak and"
     " bandwidth, takes no part"
 )
-
-# Cores that other processes may keep busy without a warning.
-MOST_BUSY_CORES = 0.2
 
 # NumPy's overhead is its own; native is the least that a call can take.
 TINY_OTHERS = ("native", "torch")
@@ -111,8 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
         cases = selected_cases(arguments, screen, "time", leave_out_empty=True)
     content = _settings(arguments)
     screen.say(_title(content))
-    if (busy := content["busy_cores"]) is not None and busy > MOST_BUSY_CORES:
-        screen.say(f"other processes keep {busy:.1f} cores busy: the times will be disturbed")
+    if warning := busy_cores_warning(content["busy_cores"]):
+        screen.say(warning)
     results: list[Result] = []
     tiny: list[Result] = []
     # Results that precede an interrupt are reported as well.

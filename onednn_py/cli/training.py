@@ -10,7 +10,7 @@ from typing import Any
 
 from onednn_py import AttributeValueError
 from onednn_py.config import EFFORTS
-from onednn_py.tools.benchmark.machine import busy_cores, cpu_name
+from onednn_py.tools.benchmark.machine import busy_cores, busy_cores_warning, cpu_name
 from onednn_py.tools.benchmark.training.figure import save_training_figure
 from onednn_py.tools.benchmark.training.measurement import TrainingBenchmark
 from onednn_py.tools.benchmark.training.networks import NETWORKS
@@ -170,6 +170,8 @@ def run(arguments: argparse.Namespace) -> int:
         f"{benchmark.version}, {library_title(content)}, {counted(threads, 'thread')}: "
         f"{settings_title(chosen[0])}"
     )
+    if warning := busy_cores_warning(content["busy_cores"]):
+        screen.say(warning)
     screen.say(title, HEADING)
     results: list[StepResult] = []
     # Results that precede an interrupt are reported as well.

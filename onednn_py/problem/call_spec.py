@@ -158,7 +158,7 @@ class CallSpec:
         """
         if self.is_joint:
             entries = _joint_outs(self.operation, out)
-            # Arrays of an earlier call's `Gradients` stay as they are where this call has no result.
+            # An array of an earlier call's `Gradients` for which there is no result stays as it is.
             return [entries[name] for name in Gradients._fields if name in self.results]
         labels = [self.label(name) for name in self.results]
         if len(labels) > 1 and isinstance(out, (tuple, list)):

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from onednn_py.system.cpu import processor_facts
 
-__all__ = ["busy_cores", "cpu_name"]
+__all__ = ["busy_cores", "busy_cores_warning", "cpu_name"]
 
 STATISTICS = Path("/proc/stat")
 
 # Columns of the first line of /proc/stat in which nothing is computed (proc_stat(5)).
 IDLE, WAITING = 3, 4
+
+# Cores that other processes may keep busy without a warning.
+MOST_BUSY_CORES = 0.2
 
 
 def busy_cores(seconds: float = 0.5) -> float | None:
@@ -30,6 +33,13 @@ def busy_cores(seconds: float = 0.5) -> float | None:
         return None
     cores = os.cpu_count() or 1
     return cores * (1 - idle / total) if total > 0 else None
+
+
+def busy_cores_warning(busy: float | None) -> str:
+    """Return what `busy_cores` means for times, empty where they are undisturbed or it is None."""
+    if busy is None or busy <= MOST_BUSY_CORES:
+        return ""
+    return f"other processes keep {busy:.1f} cores busy: the times will be disturbed"
 
 
 def cpu_name() -> str | None:

@@ -37,6 +37,10 @@ MOST_RUNS = 2000
 # Runs of a call that alone exceeds the time budget.
 FEWEST_RUNS = 3
 
+# Seconds of timed calls that a turn takes at most: less than `competitors.TIMEOUT` together with
+# the calls at its beginning.
+LONGEST_TURN = 60.0
+
 # Runs whose median estimates the time of a short call.
 ESTIMATING_RUNS = 5
 
@@ -53,13 +57,18 @@ class Schedule(NamedTuple):
 
 
 def schedule(estimate: float, budget: float) -> Schedule:
-    """Return the runs that take about ``budget`` seconds, if a call takes ``estimate`` seconds."""
+    """Return the runs that take about ``budget`` seconds, if a call takes ``estimate`` seconds.
+
+    A turn begins with one call at least that is not timed, however long it takes: nobody's calls
+    are colder than another's.
+    """
     estimate = max(estimate, 1e-9)
     if estimate > budget:
-        runs, warm = FEWEST_RUNS, 0
+        runs = FEWEST_RUNS
     else:
-        runs = max(int(min(budget / estimate, MOST_RUNS)), LEAST_RUNS)
-        warm = min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS)
+        seconds = min(budget, ROUNDS * LONGEST_TURN)
+        runs = max(int(min(seconds / estimate, MOST_RUNS)), LEAST_RUNS)
+    warm = min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS)
     each, rest = divmod(runs, ROUNDS)
     return Schedule(warm, tuple(each + (number < rest) for number in range(ROUNDS)))
 

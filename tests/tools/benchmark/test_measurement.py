@@ -23,7 +23,8 @@ class TestTurns:
         [
             (0.1, 1.0, 10, 1),
             (0.1, 0.2, 5, 1),
-            (3.0, 1.0, 3, 0),
+            (3.0, 1.0, 3, 1),
+            (1.0, 1e9, 300, 1),
             (0.001, 1.0, 1000, 20),
             (1e-6, 1.0, 2000, 2000),
             (0.0, 1.0, 2000, 2000),
@@ -35,7 +36,6 @@ class TestTurns:
         planned = schedule(estimate, budget)
         assert sum(planned.counts) == runs
         assert max(planned.counts) - min(planned.counts) <= 1
-        # A call that is longer than the budget needs no warm-up.
         assert planned.warm == warm
 
 

@@ -39,6 +39,10 @@ def settings_title(settings: Settings) -> str:
         words[0] = f"autocast to {settings.dtype}"
     words.append("compiled by Inductor" if settings.compiled else "eager")
     words.append(f"effort {settings.effort}")
+    if settings.batch is not None:
+        words.append(f"batch {settings.batch}")
+    if settings.small:
+        words.append("small networks")
     return ", ".join(words)
 
 

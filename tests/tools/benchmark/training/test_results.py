@@ -93,6 +93,9 @@ def test_settings_in_words() -> None:
     assert settings_title(settings) == (
         "autocast to bf16, channels last, compiled by Inductor, effort heuristic"
     )
+    assert settings_title(Settings("unet", batch=1, small=True)) == (
+        "f32, channels first, eager, effort heuristic, batch 1, small networks"
+    )
 
 
 def test_the_figure_names_each_network(tmp_path: Path) -> None:
