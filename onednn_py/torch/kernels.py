@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import warnings
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -16,18 +14,16 @@ from onednn_py.config import Effort, effort_setting
 from .bound_tensors import BoundTensors
 from .contest import Contest
 from .defects import is_defective
+from .failures import failed, is_of_program
 from .preference import Call, reason_to_leave
 from .products import Product, as_product
-from .signature import Geometry, native, output_shape, refusal
+from .signature import PLAIN, Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
 
 __all__ = ["Kernels"]
 
 # Decisions that are kept, one for each signature of a call.
 MOST_DECISIONS = 1024
-
-# Where this environment variable is set, an error of a kernel is raised instead of counted.
-RAISE = "ONEDNN_PY_TORCH_RAISE"
 
 CONVOLUTION, BACKWARD = "convolution", "convolution_backward"
 
@@ -142,7 +138,9 @@ class Kernels:
                     return result
                 reason = decision.reason if contest is None else contest.reason
             except Exception as error:
-                contest, reason = None, _failed(error)
+                if is_of_program(error):
+                    raise
+                contest, reason = None, failed(error)
             if contest is None:
                 count_left(name, reason)
         if contest is None:
@@ -150,7 +148,9 @@ class Kernels:
         start = perf_counter()
         try:
             result = self.originals[name].call_boxed(keyset, *arguments)
-        except Exception:
+        except Exception as error:
+            if is_of_program(error):
+                raise
             contest.end()
         else:
             contest.add(False, perf_counter() - start)
@@ -182,6 +182,10 @@ class Kernels:
         """
         if _tracing_state() is not None:
             return _TRACED
+        for tensor in tensors:
+            # First, since a subclass may see whatever is asked of its tensors.
+            if type(tensor) not in PLAIN:
+                return _SUBCLASS
         dtype = tensors[0].dtype
         if dtype is FLOAT64:  # at once, since the key takes longer
             return _FLOAT64
@@ -196,7 +200,7 @@ class Kernels:
             effort = "heuristic"  # times differ from run to run
         stride, padding, dilation, transposed, output_padding, groups = numbers
         key: tuple[Any, ...] = (
-            *[(type(t), t.dtype, t.shape, t.stride()) for t in tensors],
+            *[(t.dtype, t.shape, t.stride()) for t in tensors],
             tuple(stride),
             tuple(padding),
             tuple(dilation),
@@ -276,26 +280,9 @@ class Kernels:
 # What `fp32_precision` of `torch.backends.mkldnn.conv` and `matmul` is where float32 is exact.
 _EXACT = frozenset(("none", "ieee"))
 
+_SUBCLASS = _Decision("a tensor is of a subclass")
 _TRACED = _Decision("torch.jit.trace records the call")
 _FLOAT64 = _Decision("data type float64")
 _DISABLED = _Decision("torch.backends.mkldnn is disabled")
 _DETERMINISTIC = _Decision("torch.backends.mkldnn.deterministic is set")
 _REDUCED = _Decision("torch.backends.mkldnn.conv.fp32_precision is reduced")
-
-_warned = False
-
-
-def _failed(error: Exception) -> str:
-    """Return the reason that an error of ours is counted under, after a warning, the first time."""
-    global _warned
-    if os.environ.get(RAISE):
-        raise error
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            "onednn_py.torch left a convolution to PyTorch after an error of its own: "
-            f"{error!r:.400}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return "an error of onednn_py"

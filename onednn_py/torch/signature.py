@@ -10,10 +10,13 @@ import torch
 from onednn_py.problem.attributes import LARGEST
 from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
 
-__all__ = ["DTYPES", "Geometry", "Native", "native", "output_shape", "refusal"]
+__all__ = ["DTYPES", "PLAIN", "Geometry", "Native", "native", "output_shape", "refusal"]
 
 # The data types that run here.
 DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
+
+# The types of tensors that run here.
+PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 class Geometry(NamedTuple):
@@ -112,14 +115,13 @@ def refusal(
     ----------
     geometry : Geometry
     tensors : sequence of Tensor
-        src and weights; then the bias if there is one, or diff_dst for the gradients.
+        src and weights; then the bias if there is one, or diff_dst for the gradients. All of them
+        are `PLAIN`.
     bias_shape : sequence of int or None
         Of the gradients, the bias's shape.
     mask : sequence of bool or None
         Of the gradients, which ones are asked for.
     """
-    if not all(type(tensor) in _PLAIN for tensor in tensors):
-        return "a tensor is of a subclass"
     if not all(_has_own_elements(tensor) for tensor in tensors):
         return "a tensor has no elements of its own in the CPU's memory"
     src, weights, *others = tensors
@@ -157,8 +159,6 @@ def refusal(
 
 # Why PyTorch gets calls that it refuses with errors of its own.
 NOT_VALID = "not valid"
-
-_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 def _has_own_elements(tensor: torch.Tensor) -> bool:

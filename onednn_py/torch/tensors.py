@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -91,6 +92,10 @@ def result_maker(
         when the last tensor on it is gone.
     """
     in_memory, axes = _order_in_memory(shape, is_channels_last)
+    nbytes = prod(shape) * dtype.itemsize
+    if nbytes < SMALLEST_LEASE:
+        like = _uninitialised(in_memory, dtype)
+        return partial(torch.empty_like, like if axes is None else like.permute(axes))
     # PyTorch takes arrays of its own types alone.
     is_bfloat16 = dtype is torch.bfloat16
     make = pool.maker(in_memory, np.dtype(np.int16) if is_bfloat16 else _DTYPES[dtype])
@@ -104,8 +109,7 @@ def result_maker(
     def pooled() -> torch.Tensor:
         return on_array(make())
 
-    nbytes = prod(shape) * dtype.itemsize
-    if nbytes < SMALLEST_LEASE or nbytes >= LARGEST_KEPT:
+    if nbytes >= LARGEST_KEPT:
         return pooled
     places = _pooled.setdefault(size_class(nbytes), [_nothing] * MOST_POOLED)
 

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     import torch._inductor
 
 import onednn_py.torch
-from onednn_py.torch.kernels import RAISE
+from onednn_py.torch.failures import RAISE
 from tests.support.torch_comparison import all_taken
 
 

@@ -238,6 +238,30 @@ def test_subclasses_of_tensors() -> None:
     assert calls.calls == 1
 
 
+def test_subclasses_are_asked_nothing() -> None:
+    """In the backward pass, PyTorch's own kernels call no method of a tensor."""
+    asked = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            asked.append(function)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    leaf = torch.Tensor._make_subclass(Asked, SRC, True)
+    with onednn_py.torch.enabled():
+        dst = F.conv2d(leaf, WEIGHTS.clone().requires_grad_())
+        with torch._C.DisableTorchFunctionSubclass():
+            plain = dst.as_subclass(torch.Tensor)
+        asked.clear()
+        with counted() as calls:
+            torch.autograd.backward(plain, torch.ones(plain.shape))
+    assert calls.left["convolution_backward"] == {"a tensor is of a subclass": 1}
+    assert not asked
+
+
 def test_subclasses_without_memory() -> None:
     with torch.no_grad():
         theirs = F.conv2d(Wrapper(SRC), Wrapper(WEIGHTS))

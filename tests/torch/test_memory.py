@@ -147,3 +147,16 @@ def test_settings_that_come_and_go_keep_nothing() -> None:
     # At most one for each effort.
     alive = [item for item in gc.get_objects() if type(item) is kernels.Kernels]
     assert len(alive) <= 3
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+def test_small_results_are_tensors_that_can_be_resized(form: torch.memory_format) -> None:
+    src = torch.ones(2, 4, 6, 6).contiguous(memory_format=form)
+    weights = torch.ones(8, 4, 3, 3)
+    with torch.inference_mode(), onednn_py.torch.enabled():
+        torch.conv2d(src, weights)  # decides, and keeps what results are like
+    with onednn_py.torch.enabled():
+        dst = torch.conv2d(src, weights)
+    assert dst.is_contiguous(memory_format=form)
+    assert not dst.is_inference()
+    assert dst.resize_(50, 50).fill_(1).sum() == 2500

@@ -18,6 +18,9 @@ __all__ = ["MOST_ADDED_ONES", "BiasAddition", "bias_addition"]
 # Rows, or pixels of a channel, that one product reaches: its ones are kept as long as the process.
 MOST_ADDED_ONES = 2**16
 
+# Products at the most, for 268 million pixels.
+MOST_ADDITIONS = 2**12
+
 
 class BiasAddition(NamedTuple):
     """Products that add a bias to all of dst.
@@ -35,9 +38,14 @@ class BiasAddition(NamedTuple):
 
 
 def bias_addition(dst: TensorLayout) -> BiasAddition | None:
-    """Return the products that add a bias to dst, (N, C, *spatial), None where it has gaps."""
+    """Return the products that add a bias to dst, (N, C, *spatial).
+
+    None where it has gaps, or is so large that NumPy may do it.
+    """
     images, channels = dst.shape[:2]
     pixels = prod(dst.shape[2:])
+    if images * pixels > MOST_ADDITIONS * MOST_ADDED_ONES:
+        return None
     row = TensorLayout((1, 1, channels), (channels, channels, 1))
     if is_dense(dst, "nxc"):
         return BiasAddition(

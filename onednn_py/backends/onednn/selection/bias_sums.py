@@ -56,6 +56,9 @@ SUMMED_ROWS = 2**4
 # NumPy has to add them up.
 LEAST_PIXELS = 2**5
 
+# Numbers of such rows that are tried.
+MOST_DIVISORS = 2**14
+
 # A diff_dst of up to so many elements stays in the caches, and is summed with the first chunk, in
 # 0.84 to 0.87 of the time of a call that sums chunk by chunk: 1x1 weights with channels first by
 # products, 16 to 64 images. With two to six times as many elements it is 0.96 to 1.00.
@@ -160,7 +163,7 @@ def sums_shape(layout: TensorLayout) -> tuple[int, int] | None:
         return None
     if pixels <= MOST_ONES:
         return channels, 1
-    numbers = range(-(-pixels // MOST_ONES), pixels // LEAST_PIXELS + 1)
+    numbers = range(-(-pixels // MOST_ONES), pixels // LEAST_PIXELS + 1)[:MOST_DIVISORS]
     parts = next((number for number in numbers if pixels % number == 0), None)
     return None if parts is None else (channels, parts)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from math import prod
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +25,7 @@ __all__ = [
     "Chunk",
     "ChunkTensor",
     "InChunks",
+    "number_of_tiles",
     "part_of",
     "split",
     "tiles",
@@ -252,6 +254,12 @@ def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[Part | 
         # The bias gradient of a transposed problem would sum elements that parts share twice.
         for positions in _spans(windows, -(-windows // number)):
             yield _spatial_part(problem, _elements_under(problem, positions, size), positions)
+
+
+def number_of_tiles(problem: Problem, most: Sequence[int]) -> int:
+    """Return how many terms `tiles` makes of a weights gradient."""
+    windows = getattr(problem, _other(problem.stepped_role)).shape[2:]
+    return prod(-(-number // limit) for number, limit in zip(windows, most, strict=True))
 
 
 def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[Part] | None:

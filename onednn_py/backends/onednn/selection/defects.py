@@ -16,6 +16,7 @@ from onednn_py.problem.problem import Direction, Problem
 
 from . import weights_defects
 from .chunks import Addend
+from .unpadded_depth import parts_along_depth
 
 __all__ = ["DEFECTS", "MOST_SOUND_CHANNELS", "Defect", "forbidden", "is_reference"]
 
@@ -160,10 +161,8 @@ def _single_planes_of_kernels(problem: Problem) -> bool:
         and problem.kernel[0] > 1
     ):
         return False
-    depth, pad = problem.src.shape[2], problem.pads_begin[0]
-    begins = (index * problem.strides[0] - pad for index in range(problem.dst.shape[2]))
-    planes = [index * problem.dilations[0] for index in range(problem.kernel[0])]
-    return any(sum(0 <= begin + plane < depth for plane in planes) == 1 for begin in begins)
+    parts = parts_along_depth(problem)
+    return parts is None or any(len(part.positions) == 1 for part in parts)
 
 
 def _pads_that_cancel(problem: Problem) -> bool:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, InChunks, tiles, without_image_gap
+from .chunks import Chunk, ChunkTensor, InChunks, number_of_tiles, tiles, without_image_gap
 
 __all__ = [
     "as_forward",
@@ -62,11 +62,11 @@ def as_tiles(asked: Problem) -> InChunks | None:
     if len(inner.kernel) != 2:
         return None
     inner = _without_tail(_turned(inner) if is_line(inner) else inner)
-    parts = tiles(inner, most_windows(inner))
-    images = inner.src.shape[0]
-    if parts is None or images * len(parts) > MOST_CHUNKS:
+    images, most = inner.src.shape[0], most_windows(inner)
+    number = images * number_of_tiles(inner, most)
+    parts = tiles(inner, most) if number <= MOST_CHUNKS else None
+    if parts is None:
         return None
-    number = images * len(parts)
     chunks: list[Chunk] = []
     same: dict[Problem, Problem] = {}
     of_tiles = [one_image(as_forward(part)) for part, _ in parts]

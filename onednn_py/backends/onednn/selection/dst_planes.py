@@ -12,7 +12,15 @@ from typing import Any
 
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
-from .chunks import Chunk, ChunkTensor, InChunks, tiles, without_axis, without_image_gap
+from .chunks import (
+    Chunk,
+    ChunkTensor,
+    InChunks,
+    number_of_tiles,
+    tiles,
+    without_axis,
+    without_image_gap,
+)
 from .dst_as_weights import as_forward, most_windows, one_image
 from .unpadded_depth import DepthPart, parts_along_depth
 
@@ -39,12 +47,15 @@ def as_planes_of_dst(asked: Problem) -> InChunks | None:
     if groups == 1 or outputs * inputs > 1:
         return None
     plane = _plane(inner)
-    of_plane = tiles(plane, most_windows(plane))
-    # Those with all positions are first: they write what the others add to.
+    most = most_windows(plane)
+    # Parts with all positions are first: they write what the others add to.
     whole = range(kernel[0])
-    parts = sorted(parts_along_depth(inner), key=lambda part: part.positions != whole)
+    parts = sorted(parts_along_depth(inner) or (), key=lambda part: part.positions != whole)
     number = inner.src.shape[0] * sum(len(part.windows) for part in parts)
-    if of_plane is None or not 0 < number * len(of_plane) <= MOST_CHUNKS:
+    if not 0 < number * number_of_tiles(plane, most) <= MOST_CHUNKS:
+        return None
+    of_plane = tiles(plane, most)
+    if of_plane is None:
         return None
     same: dict[Problem, Problem] = {}
     chunks = [

@@ -16,6 +16,9 @@ COMPUTE_DTYPES = {"f32": ("f32",), "bf16": ("bf16", "f32"), "f16": ("f16", "f32"
 # oneDNN's kernels keep offsets into an image in 32 bits, padding included, and crash where
 # it makes them overflow. Nobody pads like that; NumPy does it right.
 LARGEST_IMAGE_BYTES = 2**31
+# With a longer axis, oneDNN divides by a number of 32 bits that has become zero, and the process
+# ends.
+LONGEST_AXIS = 2**31 - 1
 LARGEST_STEP = 2**15
 BYTES_PER_ELEMENT = 4
 
@@ -41,6 +44,9 @@ def unsupported(problem: Problem) -> str | None:
         size + begin + max(end, 0)
         for size, begin, end in zip(sizes, problem.pads_begin, problem.pads_end, strict=True)
     ]
+    extents = (extent for layout in problem.layouts.values() for extent in layout.shape)
+    if max(*extents, *padded) > LONGEST_AXIS:
+        return "an axis beyond what oneDNN's kernels count"
     image_bytes = prod(padded) * stepped.shape[1] * BYTES_PER_ELEMENT
     mostly_padding = prod(padded) > 4 * prod(sizes)
     if mostly_padding and (image_bytes >= LARGEST_IMAGE_BYTES or max(padded) >= LARGEST_STEP):

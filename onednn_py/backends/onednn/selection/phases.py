@@ -68,6 +68,8 @@ def phases(forward: Problem) -> tuple[Chunk, ...] | None:
 
     Phases that no tap of the kernel meets are left out.
     """
+    if max(map(min, forward.strides, forward.dst.shape[2:])) > MOST_PHASES:
+        return None
     axes = [_axis_phases(forward, axis) for axis in range(len(forward.strides))]
     found: list[list[_AxisPhase]] = []
     number = 1

@@ -100,6 +100,9 @@ def as_planes(inner: Problem) -> InChunks | None:
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
         return None
+    # Nearly all blocks have a term, and so have nearly all positions.
+    if max(kernel[0], _number_of_blocks(inner)) > MOST_CHUNKS:
+        return None
     terms = [_term(inner, position) for position in range(kernel[0])]
     sums = list(_sums(inner, [term for term in terms if term.dst]))
     if not 0 < sum(len(one.terms) for one in sums) <= MOST_CHUNKS:
@@ -264,6 +267,15 @@ class _Builder:
             block=block,
             image=(first - planes.start) // planes.step,
         )
+
+
+def _number_of_blocks(inner: Problem) -> int:
+    """Return how many blocks `_sums` yields."""
+    role, _ = _roles(inner)
+    size: int = getattr(inner, role).shape[2]
+    first = min(inner.strides[0] if role == "src" else 1, size)
+    length = _planes_of_a_block(inner)
+    return inner.src.shape[0] * first * -(-size // (first * length))
 
 
 def _planes_of_a_block(inner: Problem) -> int:

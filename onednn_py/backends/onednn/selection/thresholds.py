@@ -160,7 +160,7 @@ def minibatch_chunks(problem: Problem, compute_dtype: str) -> int:
     depthwise = problem.groups > 1 and problem.weights.shape[1:3] == (1, 1)
     depthwise_weights = depthwise and problem.direction is Direction.BACKWARD_WEIGHTS
     if depthwise_weights and compute_dtype == "f32" and nbytes >= IMAGE_BYTES * images:
-        return images
+        return images if images <= MOST_CHUNKS else 1
     if nbytes < (LEAST_CONVERTED_BYTES if is_cast else LEAST_BYTES):
         return 1
     least_images = 1 if is_cast else 2

@@ -9,11 +9,13 @@ has these positions alone, and is added to the same positions of the whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem
 
 from .chunks import Chunk, ChunkTensor, InChunks, Part, part_of
@@ -22,6 +24,9 @@ __all__ = ["DepthPart", "as_unpadded", "parts_along_depth"]
 
 # More executions, each with its reorders, are not worth the time: chunks are larger instead.
 MOST_CHUNKS = 64
+
+# Windows at both ends that are looked at one by one. With more, most of a volume is padding.
+MOST_END_WINDOWS = 2**14
 
 # What the planes of a chunk take of src and diff_dst together.
 CHUNK_BYTES = 2**25
@@ -53,7 +58,7 @@ def as_unpadded(inner: Problem) -> InChunks | None:
         return None
     whole = range(inner.kernel[0])
     parts = parts_along_depth(inner)
-    if not 1 < len(parts) < MOST_CHUNKS:
+    if parts is None or not 1 < len(parts) < MOST_CHUNKS:
         return None
     begins_at_zero = whole not in [part.positions for part in parts]
     most = MOST_CHUNKS - len(parts)
@@ -75,15 +80,36 @@ def as_unpadded(inner: Problem) -> InChunks | None:
     return InChunks(inner, tuple(chunks), begins_at_zero)
 
 
-def parts_along_depth(inner: Problem) -> list[DepthPart]:
-    """Return the windows along the depth by the positions with which they meet src."""
-    groups = groupby(range(inner.dst.shape[2]), lambda window: _positions(inner, window))
-    found = []
-    for positions, windows in groups:
-        first, *others = windows
+def parts_along_depth(inner: Problem) -> list[DepthPart] | None:
+    """Return the windows along the depth by the positions with which they meet src.
+
+    None where more than `MOST_END_WINDOWS` do not meet src with all positions.
+    """
+    middle = _windows_of_all_positions(inner)
+    ends = range(middle.start), range(middle.stop, inner.dst.shape[2])
+    if sum(map(len, ends)) > MOST_END_WINDOWS:
+        return None
+    whole = [DepthPart(middle, range(inner.kernel[0]))] if middle else []
+    return [*_parts_at_an_end(inner, ends[0]), *whole, *_parts_at_an_end(inner, ends[1])]
+
+
+def _parts_at_an_end(inner: Problem, windows: range) -> Iterator[DepthPart]:
+    """Yield the parts of some windows, none for those that meet the padding alone."""
+    begin = windows.start
+    for positions, alike in groupby(windows, lambda window: _positions(inner, window)):
+        end = begin + sum(1 for _ in alike)
         if positions:
-            found.append(DepthPart(range(first, first + 1 + len(others)), positions))
-    return found
+            yield DepthPart(range(begin, end), positions)
+        begin = end
+
+
+def _windows_of_all_positions(inner: Problem) -> range:
+    """Return the windows that meet src with all positions along the depth of the kernel."""
+    stride, pad = inner.strides[0], inner.pads_begin[0]
+    extent = effective_kernel(inner.kernel[0], inner.dilations[0])
+    first = -(-max(pad, 0) // stride)
+    last = (inner.src.shape[2] - extent + pad) // stride
+    return range(first, max(first, min(last + 1, inner.dst.shape[2])))
 
 
 def _positions(inner: Problem, window: int) -> range:
