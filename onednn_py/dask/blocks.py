@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.ma import MaskedArray
 
 import onednn_py
+from onednn_py.errors import DTypeError
 from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.system.casting import round_into, widen_into
 from onednn_py.system.sums import sum_into_bias
@@ -97,7 +99,7 @@ class WeightsBlock(NamedTuple):
 
 def take(chunk: Array, part: tuple[slice, ...]) -> Array:
     """Return a copy of a part of a chunk: a view would keep the whole chunk in memory."""
-    return np.array(chunk[part], order="C", copy=True)
+    return np.array(_plain(chunk)[part], order="C", copy=True)
 
 
 def data_block(call: BlockCall, block: DataBlock, *tensors: Array) -> Array:
@@ -171,7 +173,7 @@ def empty_block(call: BlockCall, shape: tuple[int, ...], *bias: Array) -> Array:
 
 def bias_sum(call: BlockCall, chunk: Array) -> Array:
     """Return the sum of a chunk of diff_dst over all axes but channels, in the type of sums."""
-    sums = np.empty(chunk.shape[call.channel_axis], call.accumulator)
+    sums = np.empty(_plain(chunk).shape[call.channel_axis], call.accumulator)
     with onednn_py.num_threads(call.threads):
         sum_into_bias(sums, np.moveaxis(chunk, call.channel_axis, 1))
     return sums
@@ -203,8 +205,23 @@ def _along_channels(call: BlockCall, bias: Array) -> Array:
     return bias.reshape(-1, *[1] * (call.rank - 1 - call.channel_axis))
 
 
+def _plain(chunk: Array) -> Array:
+    """Return a chunk as it is.
+
+    Raises
+    ------
+    DTypeError
+        If it has a mask, which the collection's ``_meta`` need not tell.
+    """
+    if isinstance(chunk, MaskedArray):
+        raise DTypeError("a chunk is a masked array, which has no gradient here; fill the mask")
+    return chunk
+
+
 def _assembled(pieces: Sequence[Array], grid: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return the array that pieces on a grid make, of a type that represents them exactly."""
+    for piece in pieces:
+        _plain(piece)
     if len(pieces) == 1 and pieces[0].dtype == dtype:
         return pieces[0]
     numbers = np.arange(len(pieces)).reshape(grid)

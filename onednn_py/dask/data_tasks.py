@@ -223,9 +223,12 @@ def _channels(
             ChannelBlock(one, (0, outputs), (0, inputs))
             for one in group_intervals(groups, inputs if is_forward else outputs, edges)
         ]
-        per_group = outputs if is_forward else inputs
+        per_group, summed_of_group = (outputs, inputs) if is_forward else (inputs, outputs)
         return [
-            _ChannelSum(one.activations(of_src=not is_forward, per_group=per_group), [one])
+            _ChannelSum(
+                one.activations(of_src=not is_forward, per_group=per_group),
+                [one] if summed_of_group else [],
+            )
             for one in whole
         ]
     summed = [one for one in intervals(edges) if one[0] < one[1]]

@@ -26,6 +26,7 @@ __all__ = ["into_buffers", "wait_for_callbacks"]
 
 Array = npt.NDArray[Any]
 
+# How long the moment is.
 SECONDS_WITHOUT_CALLBACK = 0.05
 
 # The threads inside a callback, and when the last callback has ended.
@@ -64,7 +65,10 @@ def wait_for_callbacks(longest: float) -> None:
 
     A callback that runs when the interpreter ends would abort the process.
     """
-    latest = time.monotonic() + longest
+    begin = time.monotonic()
+    if _finished[0] > float("-inf"):
+        _finished[0] = begin  # one more may be on its way
+    latest = begin + longest
     while time.monotonic() < latest and (
         _running or time.monotonic() - _finished[0] < SECONDS_WITHOUT_CALLBACK
     ):

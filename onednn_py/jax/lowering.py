@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.experimental.buffer_callback import buffer_callback
 from jax.interpreters import mlir
 
@@ -73,6 +75,12 @@ def needs_lax(context: Any) -> bool:
     return getattr(axes, "num_devices", 1) > 1
 
 
+def _computed_on(device: jax.Device) -> jax.Array:
+    """Return a small result that a device has been told to compute."""
+    with jax.transfer_guard("allow"):
+        return jax.jit(jnp.negative)(jax.device_put(np.float32(0), device))
+
+
 @cache
 def _finish_at_exit() -> None:
     """Let callbacks that are under way end while the interpreter is whole."""
@@ -84,7 +92,10 @@ def _finish(process: int, longest: float = LONGEST_WAIT) -> None:
         # A forked child has none of the threads that would end what is under way.
         return
     latest = time.monotonic() + longest
-    for array in jax.live_arrays("cpu"):
+    # Results that the program has dropped are not among the live arrays. What a thread computes on
+    # a device is computed in order, so that one more result of each device comes after them.
+    last = [_computed_on(device) for device in jax.local_devices(backend="cpu")]
+    for array in (*last, *jax.live_arrays("cpu")):
         # A deleted array, or the error that its computation ended with.
         with suppress(Exception):
             while not array.is_ready() and time.monotonic() < latest:

@@ -78,7 +78,8 @@ def difference(result: Array, expected: Array) -> str:
     if unlike := _unlike(result, expected):
         return unlike
     # Comparing float32 is faster than comparing bfloat16, and as exact.
-    different = ~(result.astype(np.float32) == expected.astype(np.float32))
+    with np.errstate(all="ignore"):  # of signalling NaN
+        different = ~(result.astype(np.float32) == expected.astype(np.float32))
     if not different.any():
         return ""
     first = tuple(map(int, np.unravel_index(int(different.argmax()), different.shape)))
@@ -101,8 +102,9 @@ def distance(result: Array, expected: Array, largest: float) -> str:
     if unlike := _unlike(result, expected):
         return unlike
     right = expected.astype(np.float64)
-    error = np.abs(result.astype(np.float64) - right)
-    relative = float(np.linalg.norm(error.ravel()) / (np.linalg.norm(right.ravel()) or 1.0))
+    with np.errstate(all="ignore"):  # of signalling NaN, infinities and squares beyond float64
+        error = np.abs(result.astype(np.float64) - right)
+        relative = float(np.linalg.norm(error.ravel()) / (np.linalg.norm(right.ravel()) or 1.0))
     worst = tuple(map(int, np.unravel_index(int(error.argmax()), error.shape)))
     element = float(error[worst] / (np.abs(right).max() or 1.0))
     if relative > largest or np.isnan(relative):

@@ -135,6 +135,30 @@ def test_chunks_of_other_types_are_refused(da: Any, functions: Any) -> None:
         functions.convolution(forbidden(da, (2, 9, 3)), delayed)
 
 
+def masked_chunk() -> Any:
+    return np.ma.masked_equal(np.ones((1, 4, 2), np.float32), 1)
+
+
+@pytest.mark.parametrize("chunks", [(1, 4, 2), (1, 2, 2), (1, 4, 1)])
+def test_masks_that_no_meta_tells_are_refused(da: Any, functions: Any, chunks: Any) -> None:
+    """A chunk may be taken whole, in parts, joined with others, or summed."""
+    delayed = importlib.import_module("dask").delayed(masked_chunk)()
+    array = da.from_delayed(delayed, (1, 4, 2), np.float32)
+    if chunks != array.chunksize:
+        plain = da.ones((1, 4, 2), chunks=chunks, dtype=np.float32)
+        array = plain.map_blocks(np.ma.masked_equal, 1, dtype=np.float32, meta=plain._meta)
+    weights = np.ones((3, 2, 2), np.float32)
+    results = [
+        functions.convolution(array, weights),
+        *functions.convolution_backward_weights(
+            np.ones((1, 6, 2), np.float32), array, weights.shape, bias=True
+        ),
+    ]
+    for result in results:
+        with pytest.raises(DTypeError, match="mask"):
+            result.compute(scheduler="synchronous")
+
+
 def test_dask_arrays_as_attributes_are_refused(da: Any, functions: Any) -> None:
     two = forbidden(da, (2,), np.int64)
     with pytest.raises(AttributeValueError, match="strides: expected no dask array"):
@@ -213,6 +237,22 @@ def test_empty_arrays(da: Any, functions: Any) -> None:
     dst = functions.convolution(no_channels, np.zeros((3, 0, 4), np.float32), bias).compute()
     assert (dst == bias).all()
     assert dst.shape == (2, 7, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+def test_groups_without_channels(da: Any, functions: Any, dtype: Any) -> None:
+    src, weights = np.zeros((1, 4, 0), dtype), np.zeros((3, 0, 4), dtype)
+    bias = np.arange(4).astype(dtype)
+    chunked = da.from_array(src, chunks=(1, 2, 1))
+    for function, bias_of_call in (("convolution", ()), ("convolution", (bias,))):
+        expected = getattr(onednn_py, function)(src, weights, *bias_of_call, groups=2)
+        found = getattr(functions, function)(chunked, weights, *bias_of_call, groups=2).compute()
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == dtype
+    weights = np.zeros((3, 2, 0), dtype)
+    expected = onednn_py.convolution_backward_data(src, weights, groups=2)
+    found = functions.convolution_backward_data(chunked, weights, groups=2).compute()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_arrays_of_other_byte_order_and_of_zero_chunks(da: Any, functions: Any) -> None:

@@ -164,6 +164,26 @@ def test_a_program_that_ends_with_work_under_way() -> None:
     )
 
 
+@pytest.mark.parametrize("between", ["x", "jnp.tanh(x @ jnp.ones((64, 64)))"])
+def test_a_program_that_drops_results_under_way(between: str) -> None:
+    """No array is left that knows of them."""
+    run(
+        "import jax\n"
+        "from jax import numpy as jnp\n"
+        "from onednn_py.jax import conv_general_dilated, lowering\n"
+        "lowering.is_left_to_lax = lambda *arguments, **shapes: False\n"
+        "@jax.jit\n"
+        "def step(x, w):\n"
+        "    for _ in range(3):\n"
+        "        x = conv_general_dilated(x, w, (1, 1), 'SAME')\n"
+        f"        x = {between}\n"
+        "    return x\n"
+        "x, w = jnp.ones((16, 64, 64, 64)), jnp.ones((64, 64, 3, 3))\n"
+        "results = [step(x, w), step(x + 1, w)]\n"
+        "del results\n"
+    )
+
+
 @pytest.mark.parametrize("is_forked", [False, True])
 def test_a_forked_child_waits_for_nothing_at_its_end(
     monkeypatch: pytest.MonkeyPatch, is_forked: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -32,6 +34,21 @@ def test_difference_sees_one_element_and_nan(dtype: type) -> None:
         wrong[1, 2] = value
         assert "1 of 6 elements differ, the first at (1, 2)" in difference(wrong, expected)
     assert "expected" in difference(expected[:1], expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_signalling_nan_is_a_wrong_element(dtype: type) -> None:
+    """Memory that was never written may hold one, for which NumPy warns."""
+    expected = np.ones((2, 3), dtype)
+    wrong, bits = expected.copy(), expected.dtype.itemsize * 8
+    quiet = int(np.array(np.nan, dtype).view(f"u{bits // 8}"))
+    mantissa = {np.float32: 23, np.float16: 10}.get(dtype, 7)
+    wrong.view(f"u{bits // 8}")[1, 2] = (quiet & ~(1 << (mantissa - 1))) | 1
+    assert np.isnan(wrong[1, 2].astype(np.float32))
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "1 of 6" in difference(wrong, expected)
+        assert "(1, 2)" in distance(wrong, expected, 7e-3)
 
 
 def test_difference_names_types_and_shapes() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from onednn_py.errors import AttributeValueError, GraphFileError
+from onednn_py.errors import AttributeValueError, GraphFileError, brief
 from onednn_py.problem.attributes import parse_shape
+from onednn_py.problem.foreign import type_name
 from onednn_py.problem.operations import DOCUMENTED
 
 from .agreement import Comparison
@@ -137,6 +138,13 @@ class Graph:
         """
         if type(seed) is not int or seed < 0:
             raise AttributeValueError(f"seed: expected a non-negative integer, got {seed!r}")
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise AttributeValueError(f"inputs: expected a mapping, got {type_name(inputs)}")
+        compare = [compare] if isinstance(compare, str) else compare
+        if not isinstance(compare, Sequence) or not all(isinstance(one, str) for one in compare):
+            raise AttributeValueError(f"compare: expected names, got {brief(compare)}")
+        if on_start is not None and not callable(on_start):
+            raise AttributeValueError(f"on_start: expected a callable, got {type_name(on_start)}")
         names = self.input_names
         tensors: dict[int, tuple[LogicalTensor, bool]] = {}
         for operation, documented_name, tensor in self._inputs():
@@ -157,7 +165,6 @@ class Graph:
                 given_shapes[id_] = parse_shape(self.path, f"input {name}", np.asarray(array))
             else:
                 given[id_] = given_tensor(where, array, tensor)
-        compare = [compare] if isinstance(compare, str) else compare
         reports = []
         try:
             runner = Runner(self.operations, given, given_shapes, seed, backend, compare)

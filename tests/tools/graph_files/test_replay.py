@@ -221,3 +221,21 @@ def test_a_wrong_backend_is_an_error_of_the_call(tmp_path: Path) -> None:
     graph = onednn_py.load_graph(write(tmp_path, *chain()))
     with pytest.raises(onednn_py.AttributeValueError, match="cuda"):
         graph.run(backend="cuda")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"inputs": [1, 2]}, "inputs: expected a mapping, got list"),
+        ({"compare": None}, "compare: expected names, got None"),
+        ({"compare": 5}, "compare: expected names, got 5"),
+        ({"compare": [5]}, "compare: expected names"),
+        ({"on_start": 5}, "on_start: expected a callable, got int"),
+    ],
+)
+def test_arguments_of_other_types_are_errors(
+    tmp_path: Path, keywords: dict[str, Any], message: str
+) -> None:
+    graph = onednn_py.load_graph(write(tmp_path, *chain()))
+    with pytest.raises(onednn_py.AttributeValueError, match=message):
+        graph.run(**keywords)
