@@ -160,10 +160,11 @@ def _key(name: str, fpmath_mode: str, values: Sequence[Any], count: int) -> Any:
             key.append(value)
         elif kind in _LISTS:
             # A list has no hash. How many entries it has, the values tell.
-            types = tuple(map(type, value))
+            entries = tuple(value)  # once, since another thread may change a list
+            types = tuple(map(type, entries))
             if not _CONSTANT.issuperset(types):
                 return None
-            key += kind, value if kind is frozenset else tuple(value), *types
+            key += kind, value if kind is frozenset else entries, *types
         elif kind in _CONSTANT:
             key += kind, value
         else:

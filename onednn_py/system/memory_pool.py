@@ -218,7 +218,7 @@ class Pool:
 
     @property
     def limit(self) -> int:
-        """Most bytes of idle blocks, less those that are reserved."""
+        """Most bytes of idle blocks, together with the bytes that are reserved."""
         return self._limit
 
     def set_limit(self, limit: int) -> None:

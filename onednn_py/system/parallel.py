@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -125,10 +126,20 @@ def _share(queue: _WorkQueue[Any], helpers: int) -> None:
 
 
 class _WorkQueue(Generic[Item]):
-    """Items that several threads claim in order, all with the error state of the first thread."""
+    """Items that several threads claim in order, all with the error state of the first thread.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        The first that an item raised.
+    helpers : set of int
+        Threads other than the first that may have an item in hand. When no item is left to be
+        claimed, and none of them is here, all items are done.
+    """
 
     def __init__(self, work: Callable[[Item], object], items: list[Item]) -> None:
         self.error: BaseException | None = None
+        self.helpers: set[int] = set()
         self._work = work
         self._items = deque(items)
         self._errstate: Any = np.geterr()
@@ -146,6 +157,15 @@ class _WorkQueue(Generic[Item]):
         except BaseException as error:
             self.stop(error)
 
+    def help(self) -> None:
+        """Do as `drain`, on a thread that the first one must wait for."""
+        thread = threading.get_ident()
+        self.helpers.add(thread)
+        try:
+            self.drain()
+        finally:
+            self.helpers.discard(thread)
+
     def stop(self, error: BaseException) -> None:
         """Keep the first error, and let no thread begin another item."""
         self.error = self.error or error
@@ -161,7 +181,7 @@ def _start(queue: _WorkQueue[Any], helpers: int, started: list[Future[None]]) ->
                 _workers = ThreadPoolExecutor(count, "onednn_py", _begin_worker)
             workers = _workers
         for _ in range(helpers):
-            started.append(workers.submit(queue.drain))
+            started.append(workers.submit(queue.help))
     except RuntimeError:
         # The interpreter is shutting down or cannot start threads: the caller does the work.
         pass
@@ -182,10 +202,14 @@ def _wait_for_workers(queue: _WorkQueue[Any], started: Sequence[Future[None]]) -
     """
     # A worker that has not begun would find the queue empty, so it is cancelled.
     pending = [future for future in started if not future.cancel()]
-    while pending:
+    while pending or queue.helpers:
         try:
             wait(pending)
-            return
+            pending.clear()
+            # Where the system gave no further thread, work was submitted, and a worker may do it,
+            # but there is no future of it.
+            while queue.helpers:
+                time.sleep(1e-4)
         except BaseException as error:
             queue.stop(error)
 

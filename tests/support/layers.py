@@ -149,7 +149,6 @@ TESTED_BY = {
     "backends.onednn.selection.descriptors": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.formulation": "backends/onednn/selection/test_select.py",
     "backends.onednn.selection.formulations": "backends/onednn/selection/test_select.py",
-    "backends.onednn.selection.limits": "test_errors.py",
     "backends.onednn.selection.product_formulations": "backends/onednn/selection/test_matmul.py",
     "backends.onednn.selection.rules.data": "backends/onednn/selection/test_rules.py",
     "backends.onednn.selection.rules.few_channels": (

@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from onednn_py.system import parallel
 from onednn_py.system.parallel import available_cpus, boxes, each, spans
 from tests.support.forks import needs_fork
 
@@ -116,6 +119,46 @@ def test_many_callers_at_once() -> None:
     assert totals == [sum(range(200))] * 8
 
 
+@pytest.mark.skipif(available_cpus() < 2, reason="no second thread")
+def test_work_that_no_future_is_known_of_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system gives no further thread, work is queued all the same, and may be begun."""
+    fresh = ThreadPoolExecutor(2, "onednn_py", parallel._begin_worker)
+    monkeypatch.setattr(parallel, "_workers", fresh)
+    is_worker_busy, may_go_on = threading.Event(), threading.Event()
+
+    def block(_: int) -> None:
+        if threading.current_thread() is not caller:
+            is_worker_busy.set()
+            may_go_on.wait(30)
+        else:
+            is_worker_busy.wait(30)
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def work(item: int) -> None:
+        if threading.current_thread().name.startswith("onednn_py"):
+            has_item.set()
+            time.sleep(0.2)
+        else:
+            may_go_on.set()
+            has_item.wait(30)
+        done.append(item)
+
+    caller = threading.Thread(target=each, args=(block, range(2), 2))
+    caller.start()
+    is_worker_busy.wait(30)
+    done: list[int] = []
+    has_item = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        each(work, range(6), 2)
+    assert has_item.is_set()
+    assert sorted(done) == list(range(6))
+    caller.join(30)
+    fresh.shutdown()
+
+
 @needs_fork
 def test_a_forked_child_has_one_thread_and_exit_does_not_hang() -> None:
     code = """
@@ -144,6 +187,7 @@ def test_workers_do_not_share_the_cpu_of_a_bound_caller() -> None:
     # OpenMP binds the calling thread like this under OMP_PROC_BIND.
     code = """
 import os, threading
+from onednn_py.system import parallel
 from onednn_py.system.parallel import available_cpus, each
 cpus = os.sched_getaffinity(0)
 os.sched_setaffinity(0, {min(cpus)})

@@ -147,19 +147,28 @@ def _measure(engine: Engine, problem: Problem, reference: Reference, budget: flo
     finalists = runners[:FINALISTS]
     if heuristic in runners[FINALISTS:]:
         finalists.append(heuristic)
-    for runner in finalists:
-        runner.times.clear()
-    for _ in range(FINAL_ROUNDS):
-        for runner in finalists:
-            runner.warm_up()
-            for _ in range(RUNS_A_TURN):
-                runner.run()
+    if len(finalists) > 1:
+        _run_in_turn(finalists, budget)
     winner = min(finalists, key=lambda runner: runner.microseconds)
     if heuristic in runners and winner.microseconds * LEAST_GAIN > heuristic.microseconds:
         winner = heuristic
     timings = sorted(((str(r.plan.choice), r.microseconds) for r in runners), key=itemgetter(1))
     winner.plan.timings = tuple(timings)
     return Measured(winner.plan, winner.microseconds, heuristic.microseconds, winner.plan.timings)
+
+
+def _run_in_turn(finalists: list[_Runner], budget: float) -> None:
+    """Time runners by turns, in rounds of which no further one begins after ``budget`` seconds."""
+    for runner in finalists:
+        runner.times.clear()
+    begin = time.perf_counter()
+    for _ in range(FINAL_ROUNDS):
+        for runner in finalists:
+            runner.warm_up()
+            for _ in range(RUNS_A_TURN):
+                runner.run()
+        if time.perf_counter() - begin > budget:
+            break
 
 
 def _agreeing(

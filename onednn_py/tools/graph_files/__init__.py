@@ -10,7 +10,6 @@ import numpy as np
 
 from onednn_py.errors import AttributeValueError, GraphFileError, brief
 from onednn_py.problem.attributes import parse_shape
-from onednn_py.problem.foreign import type_name
 from onednn_py.problem.operations import DOCUMENTED
 
 from .agreement import Comparison
@@ -139,12 +138,16 @@ class Graph:
         if type(seed) is not int or seed < 0:
             raise AttributeValueError(f"seed: expected a non-negative integer, got {seed!r}")
         if inputs is not None and not isinstance(inputs, Mapping):
-            raise AttributeValueError(f"inputs: expected a mapping, got {type_name(inputs)}")
+            raise AttributeValueError(
+                f"inputs: expected a mapping, got {type(inputs).__qualname__}"
+            )
         compare = [compare] if isinstance(compare, str) else compare
         if not isinstance(compare, Sequence) or not all(isinstance(one, str) for one in compare):
             raise AttributeValueError(f"compare: expected names, got {brief(compare)}")
         if on_start is not None and not callable(on_start):
-            raise AttributeValueError(f"on_start: expected a callable, got {type_name(on_start)}")
+            raise AttributeValueError(
+                f"on_start: expected a callable, got {type(on_start).__qualname__}"
+            )
         names = self.input_names
         tensors: dict[int, tuple[LogicalTensor, bool]] = {}
         for operation, documented_name, tensor in self._inputs():

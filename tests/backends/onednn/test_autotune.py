@@ -82,6 +82,27 @@ def test_without_time_the_heuristic_choice_wins() -> None:
     run.check(found.plan)
 
 
+def test_the_last_rounds_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single candidate has none, several have one at least."""
+    runs: list[autotune._Runner] = []
+    run_of_runner = autotune._Runner.run
+
+    def noted(runner: autotune._Runner) -> float:
+        runs.append(runner)
+        return run_of_runner(runner)
+
+    monkeypatch.setattr(autotune._Runner, "run", noted)
+    measured(run_of().problem, 0)
+    assert len(runs) <= autotune.MOST_RUNS
+    runners = list(dict.fromkeys(runs)) * 2
+    runs.clear()
+    autotune._run_in_turn(runners, 0)
+    assert len(runs) == len(runners) * autotune.RUNS_A_TURN
+    runs.clear()
+    autotune._run_in_turn(runners, 1e9)
+    assert len(runs) == len(runners) * autotune.RUNS_A_TURN * autotune.FINAL_ROUNDS
+
+
 def test_the_fastest_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     def slowed(plan: OneDNNPlan) -> OneDNNPlan:
         def after_a_while(work: Callable[..., None]) -> Callable[..., None]:

@@ -49,5 +49,7 @@ def are_unmixed(candidates: Sequence[Candidate], tensors: Mapping[str, Array]) -
 
 def _is_finite(array: Array) -> bool:
     with np.errstate(all="ignore"):
-        # The fastest of NumPy's sums: 12 MB take 0.5 ms.
-        return bool(np.isfinite(np.einsum("i->", array.ravel("K"))))
+        # The fastest of NumPy's sums: 12 MB take 0.5 ms. In float32, as halves would overflow.
+        flat = array.ravel("K")
+        total = np.einsum("i->", flat, dtype=np.float32, casting="unsafe")
+        return bool(np.isfinite(total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
-from onednn_py.problem.problem import Problem
+from onednn_py.problem.problem import Direction, Problem
 
 from .bias_sums import products_write_gradient
 from .choice import Choice
@@ -60,6 +60,12 @@ LEAST_WRITTEN_APART_AVX2 = {"last": 2**14, "others": 2**15}
 EMULATES_BF16 = ("avx512_core", "avx512_core_vnni")
 LEAST_FLOPS_AN_ELEMENT = 64
 
+# Columns of dst from which transposed convolutions with channels last are data gradients of
+# convolutions, with AVX2 alone. oneDNN finds the same implementation either way, but sooner: 16,000
+# columns of 64 to 128 channels, stride 2, in 0.07 s and not in 2.3 s. Over 448 drawn problems,
+# planning takes 0.46 of the time in geometric mean, and executions 0.995, at worst 1.24.
+LONG_ROW = 2**10
+
 # Formulations that no rule need ask for, the family's own primitive first.
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
 
@@ -98,17 +104,18 @@ def preferences(
         for rule in rules(shape):
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
-            way = compute, rule.formulation, rule.activations
-            threads, gemm_threads = rule.threads, None
-            if threads is None:
-                threads, gemm_threads = _threads(problem, shape, *way)
-            yield Preference(
-                Choice(*way, rule.weights, threads=threads),
-                rule.family,
-                minibatch_chunks=number,
-                splits=splits or rule.splits,
-                gemm_threads=gemm_threads,
-            )
+            for formulation in _sooner_planned(problem, shape, rule):
+                way = compute, formulation, rule.activations
+                threads, gemm_threads = rule.threads, None
+                if threads is None:
+                    threads, gemm_threads = _threads(problem, shape, *way)
+                yield Preference(
+                    Choice(*way, rule.weights, threads=threads),
+                    rule.family,
+                    minibatch_chunks=number,
+                    splits=splits or rule.splits,
+                    gemm_threads=gemm_threads,
+                )
         for formulation in ANY_PROBLEM:
             threads, gemm_threads = _threads(problem, shape, dtype, formulation, "any")
             yield Preference(
@@ -117,6 +124,22 @@ def preferences(
                 splits=splits,
                 gemm_threads=gemm_threads,
             )
+
+
+def _sooner_planned(problem: Problem, shape: Shape, rule: Rule) -> tuple[str, ...]:
+    """Return a rule's formulation, behind another one that runs as fast and is planned sooner."""
+    if (
+        rule.formulation == "direct"
+        and rule.activations in ("given", "nxc")
+        and shape.has_avx2_alone
+        and problem.transposed
+        and problem.direction is Direction.FORWARD
+        and problem.bias is None
+        and problem.dst.shape[-1] >= LONG_ROW
+        and shape.channels_last
+    ):
+        return ("as_convolution", "direct")
+    return (rule.formulation,)
 
 
 def _threads(

@@ -19,6 +19,10 @@ LARGEST_IMAGE_BYTES = 2**31
 # With a longer axis, oneDNN divides by a number of 32 bits that has become zero, and the process
 # ends.
 LONGEST_AXIS = 2**31 - 1
+# For longer kernels along an axis, and for longer rows with channels last but for gradients of
+# weights, some implementations take minutes to be found, and others end the process.
+LONGEST_KERNEL = 2**20
+LONGEST_ROW = 2**25
 LARGEST_STEP = 2**15
 BYTES_PER_ELEMENT = 4
 
@@ -47,6 +51,11 @@ def unsupported(problem: Problem) -> str | None:
     extents = (extent for layout in problem.layouts.values() for extent in layout.shape)
     if max(*extents, *padded) > LONGEST_AXIS:
         return "an axis beyond what oneDNN's kernels count"
+    if max(problem.kernel) > LONGEST_KERNEL:
+        return "a kernel beyond what oneDNN finds implementations for"
+    is_row_read = problem.result_role != "weights" and stepped.strides[1] == 1
+    if is_row_read and sizes[-1] > LONGEST_ROW:
+        return "a row beyond what oneDNN finds implementations for"
     image_bytes = prod(padded) * stepped.shape[1] * BYTES_PER_ELEMENT
     mostly_padding = prod(padded) > 4 * prod(sizes)
     if mostly_padding and (image_bytes >= LARGEST_IMAGE_BYTES or max(padded) >= LARGEST_STEP):

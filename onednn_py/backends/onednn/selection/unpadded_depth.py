@@ -107,9 +107,10 @@ def _windows_of_all_positions(inner: Problem) -> range:
     """Return the windows that meet src with all positions along the depth of the kernel."""
     stride, pad = inner.strides[0], inner.pads_begin[0]
     extent = effective_kernel(inner.kernel[0], inner.dilations[0])
-    first = -(-max(pad, 0) // stride)
+    windows = inner.dst.shape[2]
+    first = min(windows, -(-pad // stride))
     last = (inner.src.shape[2] - extent + pad) // stride
-    return range(first, max(first, min(last + 1, inner.dst.shape[2])))
+    return range(first, max(first, min(windows, last + 1)))
 
 
 def _positions(inner: Problem, window: int) -> range:

@@ -15,7 +15,12 @@ from pathlib import Path
 
 import platformdirs
 
-from onednn_py.errors import AttributeValueError, WisdomFileError, WisdomFileUnreadableError
+from onednn_py.errors import (
+    AttributeValueError,
+    WisdomFileError,
+    WisdomFileUnreadableError,
+    brief,
+)
 from onednn_py.system.forks import in_forked_child
 
 from .entry import Entry, Machine, checked_problem
@@ -55,7 +60,9 @@ _lock = threading.RLock()
 _uses = itertools.count()
 _known: dict[tuple[Machine, str], _Known] = {}
 _revision = 0
-_default_was_read = False
+
+# Whether reading the default file has begun, and whether it has ended.
+_default_was_read = _default_is_read = False
 
 
 def default_path() -> Path | None:
@@ -63,13 +70,21 @@ def default_path() -> Path | None:
 
     The environment variable ``ONEDNN_PY_WISDOM`` names another path; ``off`` or an empty
     value is none.
+
+    Raises
+    ------
+    AttributeValueError
+        If the variable's path begins with a home folder that there is not.
     """
     path = os.environ.get(VARIABLE)
     if path is None:
         return platformdirs.user_data_path("onednn_py", appauthor=False) / "wisdom.json"
     if not path or path.lower() == "off":
         return None
-    return Path(path).expanduser()
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # of a user that the system does not know
+        raise AttributeValueError(f"{VARIABLE}: {brief(path)}: {error}") from None
 
 
 def revision() -> int:
@@ -83,7 +98,7 @@ def revision() -> int:
 
 def is_empty() -> bool:
     """Whether `recall` finds nothing, whatever the problem, and has read the default file."""
-    return _default_was_read and not _known
+    return _default_is_read and not _known
 
 
 def recall(machine: Machine, problem: str) -> Entry | None:
@@ -134,7 +149,7 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
     Returns how many entries count on the machine ``here``, None without a library; see
     `onednn_py.wisdom.load`.
     """
-    global _revision, _default_was_read
+    global _revision, _default_was_read, _default_is_read
     chosen = default_path() if path is None else Path(path)
     if chosen is None:
         _log.info("wisdom: no default file: %s is off", VARIABLE)
@@ -153,7 +168,7 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
         return 0
     with _lock:
         if path is None:
-            _default_was_read = True
+            _default_was_read = _default_is_read = True
         _keep(contents.entries, _name(chosen))
         _revision += 1
     count = _report(chosen, contents, here)
@@ -218,10 +233,10 @@ def forget(path: str | os.PathLike[str] | None = None) -> None:
     OSError
         If it cannot be read or deleted.
     """
-    global _revision, _default_was_read
+    global _revision, _default_was_read, _default_is_read
     with _lock:
         _known.clear()
-        _default_was_read = True
+        _default_was_read = _default_is_read = True
         _revision += 1
     if path is not None:
         read(Path(path))
@@ -233,18 +248,25 @@ def _read_default(machine: Machine) -> None:
 
     The revision stays: nobody has been answered before.
     """
-    global _default_was_read
-    if _default_was_read:
+    global _default_was_read, _default_is_read
+    if _default_was_read:  # or is being read by the call that a signal handler interrupts
         return
     _default_was_read = True
-    chosen = default_path()
-    if chosen is None:
-        return
     try:
+        _merge_default(machine)
+    finally:
+        _default_is_read = True
+
+
+def _merge_default(machine: Machine) -> None:
+    try:
+        chosen = default_path()
+        if chosen is None:
+            return
         contents = read(chosen)
     except FileNotFoundError:
         return
-    except WisdomFileError as error:
+    except (WisdomFileError, AttributeValueError) as error:
         _log.warning("wisdom: ignored: %s", error)
         return
     learned = dict(_known)

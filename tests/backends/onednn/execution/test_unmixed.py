@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from onednn_py.backends.onednn.autotune import integer_tensors
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution import plan as plan_module
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.execution.unmixed import are_unmixed
+from onednn_py.backends.onednn.execution.unmixed import _is_finite, are_unmixed
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
@@ -77,6 +78,16 @@ def test_finite_results_are_not_computed_again(operation: str) -> None:
     plan.execute(tensors)
     assert are_unmixed(plan.candidates, tensors)
     assert plan._apart is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_sums_of_any_type_tell_what_is_finite(dtype: Any) -> None:
+    """Sums of half precision would be infinite themselves."""
+    numbers = np.full((3, 30000), 3, dtype)
+    assert _is_finite(numbers)
+    for wrong in (np.nan, np.inf, -np.inf):
+        numbers[1, 7] = wrong
+        assert not _is_finite(numbers)
 
 
 def test_gradients_of_weights_cannot_mix() -> None:

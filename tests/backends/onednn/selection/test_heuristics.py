@@ -8,7 +8,8 @@ import pytest
 
 from onednn_py.backends.onednn.binding.library import isa_name
 from onednn_py.backends.onednn.selection.heuristics import preferences
-from onednn_py.backends.onednn.selection.rules import JIT, Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules import ANY_NAME, JIT, Rule, Shape, rules_of
+from onednn_py.backends.onednn.selection.rules.rule import always
 from onednn_py.backends.onednn.selection.rules.transposed_without_amx import (
     BF16_TRANSPOSED,
     F32_TRANSPOSED,
@@ -165,6 +166,27 @@ def test_transposed_convolutions_without_amx(
     assert rule.family.search(expected[2])
     with_tiles = rules_of(Shape(problem, dtype, available=2, cpu_isa=AMX))
     assert not {id(one) for one in (*BF16_TRANSPOSED, *F32_TRANSPOSED)} & set(map(id, with_tiles))
+
+
+@pytest.mark.parametrize(
+    ("text", "direction", "cpu_isa", "is_convolution"),
+    [
+        ("ic32iw1024oc32ow2048kw4sw2pw1", "FWD_D", "avx2", True),
+        ("ic32iw511oc32ow1022kw4sw2pw1", "FWD_D", "avx2", False),  # shorter
+        ("ic32iw1024oc32ow2048kw4sw2pw1", "FWD_B", "avx2", False),
+        ("ic32iw1024oc32ow2048kw4sw2pw1", "BWD_D", "avx2", False),
+        ("ic32iw1024oc32ow2048kw4sw2pw1", "FWD_D", "avx512_core", False),
+    ],
+)
+def test_long_rows_of_transposed_convolutions(
+    text: str, direction: str, cpu_isa: str, is_convolution: bool
+) -> None:
+    """Planned as convolutions before a rule's own choice, which is the next."""
+    problem = Case(parse_descriptor(text, transposed=True), direction, "f32", "NXC").problem()
+    direct = Rule(always, "given", ANY_NAME, "for this test alone")
+    found = list(preferences(problem, 2, cpu_isa, rules=lambda shape: [direct]))
+    first = [one.choice.formulation for one in found if one.choice.activations == "given"]
+    assert first == (["as_convolution", "direct"] if is_convolution else ["direct"])
 
 
 @pytest.mark.parametrize(("data_format", "activations"), [("NCX", "any"), ("NXC", "nxc")])

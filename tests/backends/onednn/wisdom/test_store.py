@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,7 @@ for number in range(10**9):
         path = tmp_path / "wisdom.json"
         code = f"""
 import sys
+import threading
 from onednn_py.backends.onednn.wisdom import Entry, Machine, store
 machine = Machine("3.2.0", "", "avx2", 1)
 for step in range(25):
@@ -285,6 +287,47 @@ class TestDefaultFile:
         assert store.recall(HERE, "filed") is None
         assert store.load(None, HERE) == 2
         assert store.recall(HERE, "filed") == SLOWER
+
+    def test_another_thread_waits_while_it_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "wisdom.json"
+        monkeypatch.setenv("ONEDNN_PY_WISDOM", str(path))
+        store.remember(HERE, "conv", ENTRY)
+        store.save()
+        clear_store()
+        is_reading, may_read = threading.Event(), threading.Event()
+
+        def slowly(path: Path) -> Any:
+            is_reading.set()
+            may_read.wait(30)
+            return files.read(path)
+
+        monkeypatch.setattr(store, "read", slowly)
+        found: list[Any] = []
+        first, second = (
+            threading.Thread(target=lambda: found.append(store.recall(HERE, "conv")))
+            for _ in range(2)
+        )
+        first.start()
+        is_reading.wait(30)
+        assert not store.is_empty()
+        second.start()
+        may_read.set()
+        for thread in (first, second):
+            thread.join(30)
+        assert found == [ENTRY, ENTRY]
+        assert not store.is_empty()
+
+    def test_a_home_folder_that_there_is_not(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv("ONEDNN_PY_WISDOM", "~nobody_of_that_name/wisdom.json")
+        assert store.recall(HERE, "conv") is None
+        assert "ONEDNN_PY_WISDOM: '~nobody_of_that_name/wisdom.json'" in caplog.text
+        for call in (lambda: store.load(None, HERE), store.save):
+            with pytest.raises(AttributeValueError, match="ONEDNN_PY_WISDOM: '~nobody"):
+                call()
 
     def test_a_missing_file_is_silent_a_broken_file_is_not(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
