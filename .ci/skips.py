@@ -1,6 +1,6 @@
 """Fail if a test was skipped in every one of several runs: it would prove nothing.
 
-Tests for what the CPU of these runs has not are counted apart.
+Tests that need instructions which this CPU lacks are counted apart.
 
 usage: skips.py JUNIT_XML [JUNIT_XML ...]
 """

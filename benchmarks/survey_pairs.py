@@ -105,7 +105,7 @@ class Pairs:
     most : int
         How many problems to time for each rule.
     own : tuple of Rule
-        Those that the library does not have, which are asked before its rules.
+        Rules that the library does not have, which are asked before its own.
     by_width : bool
         Whether the choice of this CPU is compared with that by `without_limits`, and not with the
         choice without a rule.

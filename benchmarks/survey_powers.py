@@ -50,7 +50,7 @@ def _shape(rng: random.Random, family: str) -> Shape:
     rank, sides, stride, transposed, powers = LAYERS[family]
     side = rng.choice(sides)
     dilation = rng.choice((1, 2, 4, 16)) if rank == 1 and side > 1 else 1
-    # Those that keep the size, or double it or halve it.
+    # Pads that keep the size, or double it or halve it.
     pads = ((side - 1) // 2,) * rank if dilation == 1 else None
     return Shape(
         rng.choice(CHANNELS),

@@ -30,7 +30,7 @@ from onednn_py.tools.extras import require
 from onednn_py.tools.text import counted
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
-from .problems import add_measuring_command, selected_cases
+from .problems import add_measuring_command, selected_cases, some_of
 from .screen import Screen
 
 __all__ = ["TINY", "add_parser", "run"]
@@ -85,7 +85,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--compare",
-        type=_compared,
+        type=some_of(OTHERS),
         metavar="WHO,...",
         help="with whom: native (C++ on the same oneDNN, needs a compiler), torch, numpy (our own "
         "backend), none (default: all that can run here)",
@@ -208,14 +208,3 @@ def _report(
             screen.say(f"the ratios are drawn in {arguments.plot}")
         else:
             screen.say("there is no ratio to draw")
-
-
-def _compared(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(text.lower().split(",")))
-    if names == ("none",):
-        return ()
-    for name in names:
-        if name not in OTHERS:
-            listed = ", ".join(OTHERS)
-            raise argparse.ArgumentTypeError(f"expected some of {listed} or none; got {name!r}")
-    return names

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import onednn_py
@@ -18,7 +17,7 @@ from onednn_py.tools.demo.network import CONVOLUTIONS, Network
 from onednn_py.tools.extras import install_command, require
 from onednn_py.tools.text import counted
 
-from .outputs import picture, write_json
+from .outputs import check_writable, picture, write_json
 from .problems import natural
 from .screen import Screen
 
@@ -62,7 +61,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--plot",
-        type=_plot,
+        type=picture,
         metavar="FILE",
         help="draw loss, accuracy and the first layer's filters to a .png or .svg file",
     )
@@ -80,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         # A missing package is reported before the training, not after it.
         require("matplotlib", "matplotlib", "demo")
+        check_writable((arguments.plot,))
     digits = training.load_digits()
     network = Network(DTYPES[arguments.dtype], arguments.seed)
     backend: Any = backend_setting.current(arguments.backend)
@@ -161,10 +161,3 @@ def _epochs(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
     return number
-
-
-def _plot(text: str) -> Path:
-    path = picture(text)
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
-    return path

@@ -286,6 +286,23 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
+def some_of(accepted: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Return a reader of names with commas between them; ``none`` alone are no names."""
+
+    def read(text: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(name.strip() for name in text.lower().split(",")))
+        if names == ("none",):
+            return ()
+        for name in names:
+            if name not in accepted:
+                raise argparse.ArgumentTypeError(
+                    f"expected some of {', '.join(accepted)}, or none alone; got {name!r}"
+                )
+        return names
+
+    return read
+
+
 def natural(text: str) -> int:
     """Read an integer of at least 0 and fewer than 19 digits."""
     if not (text.isascii() and text.isdigit()):

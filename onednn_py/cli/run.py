@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onednn_py.config import BACKENDS
-from onednn_py.errors import AttributeValueError, GraphFileError
+from onednn_py.errors import GraphFileError
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.tools.graph_files import (
     COMPARABLE,
@@ -22,7 +22,8 @@ from onednn_py.tools.graph_files import (
 )
 from onednn_py.tools.text import aligned
 
-from .outputs import write_json
+from .outputs import check_writable, write_json
+from .problems import some_of
 
 __all__ = ["add_parser", "run"]
 
@@ -47,6 +48,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--backend", choices=BACKENDS, help="what runs the operations")
     parser.add_argument(
         "--compare",
+        type=some_of(COMPARABLE),
         default="numpy",
         metavar="BACKENDS",
         help="numpy, native (the Graph API from C++), both with a comma, auto (native where it"
@@ -60,12 +62,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_writable((arguments.output,))
     graph = load_graph(arguments.file)
     replay = graph.run(
         _inputs(arguments.input),
         seed=arguments.seed,
         backend=arguments.backend,
-        compare=_names(arguments.compare),
+        compare=arguments.compare,
         on_start=_announce if sys.stderr.isatty() else None,
     )
     if sys.stderr.isatty():
@@ -96,17 +99,6 @@ def _as_json(report: OperationReport) -> dict[str, Any]:
             comparison["difference"] = None
     names = {name: operation[name] for name in ("id", "name", "kind")}
     return {**names, **fields, "comparisons": comparisons}
-
-
-def _names(compare: str) -> list[str]:
-    names = [name.strip() for name in compare.lower().split(",")]
-    if names == ["none"]:
-        return []
-    for name in names:
-        if name not in COMPARABLE:
-            accepted = ", ".join((*COMPARABLE, "none"))
-            raise AttributeValueError(f"--compare: expected some of {accepted}; got {name!r}")
-    return names
 
 
 def _inputs(given: Sequence[str]) -> dict[str | int, Any]:

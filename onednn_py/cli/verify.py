@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,10 +18,10 @@ from onednn_py.tools.verification.figure import save_error_figure
 from onednn_py.tools.verification.numerical_errors import Measurement, grouped, measure, table
 from onednn_py.tools.verification.numerical_errors import to_json as measurements_to_json
 from onednn_py.tools.verification.report import to_json, to_junit
-from onednn_py.tools.verification.verifier import Verifier, runners
+from onednn_py.tools.verification.verifier import COMPARABLE, Verifier, runners
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
-from .problems import add_problem_command, natural, positive, selected_cases
+from .problems import add_problem_command, natural, positive, selected_cases, some_of
 from .screen import Screen
 
 __all__ = ["add_parser", "run"]
@@ -75,6 +74,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--compare",
+        type=some_of(COMPARABLE),
         default=DEFAULT_COMPARE,
         metavar="WHO,...",
         help="whose results to compare too: numpy (in the same type), native (C++ on the same "
@@ -111,6 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise AttributeValueError("--plot draws the errors of --errors")
     if arguments.junit is not None and arguments.errors:
         raise AttributeValueError("--junit reports tests; --errors has --json")
+    if arguments.verbose and arguments.errors:
+        raise AttributeValueError("--verbose lists tests; --errors lists what fails alone")
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
     check_writable((arguments.junit, arguments.plot, arguments.json))
@@ -122,17 +124,14 @@ def run(arguments: argparse.Namespace) -> int:
     return (_report_errors if arguments.errors else _verify)(arguments, cases, screen, facts)
 
 
-def _compared(arguments: argparse.Namespace) -> list[str]:
-    return [name for name in arguments.compare.lower().split(",") if name != "none"]
-
-
 def _command(arguments: argparse.Namespace) -> str:
     """Return the command that runs a case again, without the options that select the case."""
     words = [COMMAND]
     if arguments.seed:
         words.append(f"--seed={arguments.seed}")
-    if arguments.compare != DEFAULT_COMPARE:
-        words.append(f"--compare={shlex.quote(arguments.compare)}")
+    compared = ",".join(arguments.compare) or "none"
+    if compared != DEFAULT_COMPARE:
+        words.append(f"--compare={compared}")
     if arguments.max_flops != DEFAULT_MAX_FLOPS:
         words.append(f"--max-flops={arguments.max_flops!r}")
     if arguments.errors:
@@ -144,7 +143,7 @@ def _verify(
     arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: Mapping[str, Any]
 ) -> int:
     command = _command(arguments)
-    verifier = Verifier(_compared(arguments), seed=arguments.seed, max_flops=arguments.max_flops)
+    verifier = Verifier(arguments.compare, seed=arguments.seed, max_flops=arguments.max_flops)
     outcomes: list[Outcome] = []
     printed = {"failed", "mistrusted", "unimplemented"}
     # After an interrupt, the outcomes so far are reported.
@@ -167,7 +166,7 @@ def _report_errors(
     arguments: argparse.Namespace, cases: Sequence[Case], screen: Screen, facts: Mapping[str, Any]
 ) -> int:
     command = _command(arguments)
-    compared = runners(_compared(arguments))
+    compared = runners(arguments.compare)
     counts: Counter[str] = Counter()
     measurements: list[Measurement] = []
     # After an interrupt, the errors so far are reported.
@@ -176,6 +175,7 @@ def _report_errors(
             case, too_large = fit_to_limits(requested, arguments.max_flops)
             if too_large:
                 counts.update(("skipped", "cases"))
+                screen.say(f"SKIPPED ({too_large}) {command} {requested.options}")
                 continue
             try:
                 measured = measure(case, compared, seed=arguments.seed)
@@ -189,7 +189,7 @@ def _report_errors(
                 raise
             except (OneDNNPyError, MemoryError) as error:
                 failures = [f"{type(error).__name__}: {error}"]
-            counts.update(cases=1, failed=len(failures))
+            counts.update(cases=1, failed=int(bool(failures)))
             for reason in failures:
                 screen.say(f"FAILED ({reason}) {command} {case.options}")
     groups = grouped(measurements)

@@ -77,7 +77,7 @@ class Request:
     Attributes
     ----------
     tokens : mapping of str to int, str or sequence of int
-        All that the program reads of the case but ``dt`` and ``inputs_at``.
+        What the program reads of the case, without ``dt`` and ``inputs_at``.
     dtype : {"f32", "bf16", "f16"}
         Data type of all tensors.
     inputs : tuple of ndarray

@@ -156,10 +156,16 @@ def test_progress_bar_on_a_terminal() -> None:
         ("--seed", "-1"),
         ("--dtype", "f64"),
         ("--plot", "demo.txt"),
-        ("--plot", "no-such-folder/demo.png"),
     ],
 )
 def test_wrong_option_is_a_usage_error(arguments: tuple[str, ...]) -> None:
     finished = run_demo(*arguments)
     assert finished.returncode == 2
     assert arguments[0] in finished.stderr.splitlines()[-1]
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_before_the_training() -> None:
+    finished = run_demo("--plot", "no-such-folder/demo.png")
+    assert finished.returncode == 1
+    assert "no-such-folder/demo.png: cannot be written" in finished.stderr
+    assert "epoch" not in finished.stderr + finished.stdout

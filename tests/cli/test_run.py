@@ -88,7 +88,6 @@ class TestGivenInputs:
             (["--input", "0=ones.npy", "--input", "0=ones.npy"], "0 is given twice"),
             (["--input", "0=ones.npy", "--input", "diff_dst=ones.npy"], "tensor 0 is given twice"),
             (["--seed", "-1"], "seed: expected a non-negative integer, got -1"),
-            (["--compare", "torch"], "expected some of numpy, native, auto, none; got 'torch'"),
             (["--output", "no/such/folder.npz"], "cannot be written"),
         ],
         ids=str,
@@ -99,6 +98,12 @@ class TestGivenInputs:
         self.save("ones", np.ones((2, 4, 5, 5), np.float32))
         assert main("run", str(path), *arguments) == 1
         assert message in capsys.readouterr().err
+
+    def test_unknown_names_to_compare(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main("run", str(path), "--compare", "torch")
+        expected = "expected some of numpy, native, auto, or none alone; got 'torch'"
+        assert expected in capsys.readouterr().err
 
     def test_bfloat16(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)

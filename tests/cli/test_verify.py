@@ -196,7 +196,7 @@ def test_json_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (("--conv", "ic8iw5"), "conv descriptor 'ic8iw5': oc is missing"),
         (("--deconv", "iw5"), "deconv descriptor 'iw5': ic is missing"),
-        (("--compare=torch",), "compare: expected some of numpy, native; got 'torch'"),
+        (("--errors", "-v"), "--verbose lists tests"),
         (("--plot=errors.png",), "--plot draws the errors of --errors"),
         (("--errors", "--junit=report.xml"), "--junit reports tests"),
         (("--json=/nowhere/report.json",), "/nowhere/report.json: cannot be written"),
@@ -219,6 +219,8 @@ def test_wrong_options_are_errors(
         "--stag=aBx16b",
         "--mb=-1",
         "--max-flops=0",
+        "--compare=torch",
+        "--compare=numpy,none",
         "--plot=a.pdf",
     ],
 )

@@ -268,7 +268,7 @@ def case(
     )  # fmt: skip
 
 
-# One of each kind that the attributes can make, small enough to run in every format.
+# A problem of each kind that the attributes can make, small enough to run in every format.
 CURATED = {
     "1d": case(9, 3, pads=1),
     "1d_strided": case(11, 3, 2, pads=(1, 0)),

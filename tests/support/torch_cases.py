@@ -65,7 +65,7 @@ class TorchCase:
     size, kernel : tuple of int
         The spatial shapes of src and weights.
     channels : tuple of int
-        Those of src and of dst.
+        Of src, and of dst.
     forms : tuple of str
         Of src, weights and diff_dst, from `FORMS`.
     mask : tuple of bool

@@ -189,7 +189,11 @@ def assert_near(
 
 
 def assert_same_runs(
-    run: Callable[[], Sequence[torch.Tensor | None]], tolerance: float = 0.0, **settings: Any
+    run: Callable[[], Sequence[torch.Tensor | None]],
+    tolerance: float = 0.0,
+    *,
+    are_left: bool = False,
+    **settings: Any,
 ) -> Counted:
     """Compare the tensors that a function returns with the kernels in place and without them.
 
@@ -199,6 +203,8 @@ def assert_same_runs(
         Takes nothing, and gives the same result whenever it is called.
     tolerance : float
         Allowed difference over the largest absolute value of a tensor; 0 for integers.
+    are_left : bool
+        Whether all calls are expected to be left to PyTorch; otherwise one at least must run here.
     **settings
         What `onednn_py.torch.enabled` takes.
 
@@ -211,6 +217,7 @@ def assert_same_runs(
     with onednn_py.torch.enabled(**settings), counted() as calls:
         ours = run()
     assert calls.calls, "no convolution was called"
+    assert bool(calls.taken) != are_left, calls
     assert len(ours) == len(theirs)
     for index, (found, right) in enumerate(zip(ours, theirs, strict=True)):
         assert_same_form(found, right, f"result[{index}]")

@@ -47,7 +47,7 @@ class BoundGroup:
     Attributes
     ----------
     results : tuple of Result
-        Those that have a time and a bound.
+        Results that have a time and a bound.
     """
 
     key: BoundKey

@@ -11,7 +11,7 @@ from onednn_py.testing.report import Outcome
 from onednn_py.testing.runners import NativeRunner, Runner, run_numpy, run_onednn
 from onednn_py.tools.benchdnn.case import Case
 
-__all__ = ["Verifier", "runners"]
+__all__ = ["COMPARABLE", "Verifier", "runners"]
 
 COMPARABLE = ("numpy", "native")
 

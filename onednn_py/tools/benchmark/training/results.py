@@ -56,7 +56,7 @@ class StepResult:
     taken : mapping of str to int
         Convolutions of an enabled step that run here, by operation.
     left : mapping of str to int
-        Those that PyTorch runs itself, by reason.
+        Convolutions that PyTorch runs itself, by reason.
     peaks : mapping of str to (int or None)
         Most bytes of a process that trains, by side; empty if it was not measured.
     """
