@@ -38,8 +38,9 @@ build:
   --dry-run           print the commands, run none
   --help              print this
 
-environment: PYTHON (python3) is asked for the prefix and shows the result; CC, CXX, CFLAGS,
-CXXFLAGS and LDFLAGS are cmake's; XDG_CACHE_HOME holds sources and objects, XDG_DATA_HOME the library."
+environment: PYTHON (python3) is asked for the prefix and shows the result; CC, CXX,
+CFLAGS, CXXFLAGS and LDFLAGS are cmake's; XDG_CACHE_HOME holds sources and objects,
+XDG_DATA_HOME the library."
 }
 
 die() {
@@ -273,10 +274,10 @@ configure() {
         [ -z "$home" ] || [ "$home" -ef "$sources" ] ||
             die "$objects holds objects of $home: remove it, or name another --build-dir"
         # cmake reads the environment in the first run alone.
-        earlier=$(cat "$objects/$COMPILERS" 2>/dev/null || true)
+        earlier=$(cat "$objects/$COMPILERS" 2>/dev/null || compilers)
         [ "$earlier" = "$(compilers)" ] ||
-            die "$objects holds objects of ${earlier:-unknown compilers}, not of $(compilers): \
-remove it, or name another --build-dir"
+            die "$objects holds objects of $earlier, not of $(compilers): remove it, or name \
+another --build-dir"
         # cmake keeps the generator of an earlier run, and refuses another.
         set --
     elif command -v ninja >/dev/null; then

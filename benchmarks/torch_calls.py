@@ -120,9 +120,9 @@ def measured(drawn: Drawn, dtype: str | None = None) -> Iterator[Row]:
 def calls_of(drawn: Drawn, dtype: torch.dtype) -> dict[str, Call]:
     """Return the calls of a problem.
 
-    The backward call computes the gradient that the problem's direction asks for, those of src and
-    weights for a forward direction, and that of a bias if there is one. Empty where PyTorch's
-    numbers cannot say it: its pads are the same at both ends.
+    The backward call computes the gradient that the problem's direction asks for, the gradients of
+    src and weights for a forward direction, and that of a bias if there is one. Empty where
+    PyTorch's numbers cannot say it: its pads are the same at both ends.
     """
     case = drawn.cases[0]
     sizes = case.descriptor

@@ -57,5 +57,7 @@ def load(path: str | os.PathLike[str] | None = None) -> int:
         If there is no file at ``path``; it is a ``FileNotFoundError``, too.
     WisdomFileUnreadableError
         If it is a folder, or cannot be read; it is an ``OSError``, too.
+    AttributeValueError
+        If no path is given, and ``ONEDNN_PY_WISDOM`` names the home folder of an unknown user.
     """
     return store.load(path, machine_here())

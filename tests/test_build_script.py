@@ -325,3 +325,30 @@ def test_info_shows_the_result(machine: Machine, usual: bool) -> None:
     assert f"library    {path}" in done.stdout
     assert f"version    {onednn_py.info()['version']}" in done.stdout
     assert (f"export ONEDNN_PY_LIBRARY={path}" in done.stdout) != usual
+
+
+def test_objects_of_other_compilers_are_refused(built: Machine) -> None:
+    done = built.build("--source", "oneDNN", CC="other cc", CFLAGS="-O1")
+    assert done.returncode == 1
+    assert "holds objects of CC='' CXX=''" in done.stderr
+    assert r"not of CC=other\ cc CXX='' CFLAGS=-O1" in done.stderr
+    assert built.compiled() == []
+    assert built.installed() == "first\n"
+
+
+def test_objects_of_unknown_compilers_are_taken(built: Machine) -> None:
+    (note,) = built.cache.glob("build-*/onednn_py-compilers.txt")
+    note.unlink()
+    assert built.build("--source", "oneDNN", CC="cc").returncode == 0
+    assert note.is_file()
+
+
+@pytest.mark.parametrize("ending", ["", "/", "//"])
+def test_a_prefix_with_spaces_and_slashes(machine: Machine, ending: str) -> None:
+    machine.sources()
+    prefix = machine.folder / "a prefix"
+    done = machine.build("--source", "oneDNN", "--prefix", f"{prefix}{ending}")
+    assert done.returncode == 0, done.stderr
+    assert (prefix / "lib" / "libdnnl.so.3").is_file()
+    library = str(prefix / "lib" / "libdnnl.so.3").replace(" ", r"\ ")
+    assert f"export ONEDNN_PY_LIBRARY={library}\n" in done.stdout

@@ -287,7 +287,7 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def some_of(accepted: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return a reader of names with commas between them; ``none`` alone are no names."""
+    """Return a reader of names with commas between them; ``none``, by itself, is no name."""
 
     def read(text: str) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(name.strip() for name in text.lower().split(",")))
@@ -296,7 +296,7 @@ def some_of(accepted: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
         for name in names:
             if name not in accepted:
                 raise argparse.ArgumentTypeError(
-                    f"expected some of {', '.join(accepted)}, or none alone; got {name!r}"
+                    f"expected some of {', '.join(accepted)}, or none by itself; got {name!r}"
                 )
         return names
 

@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.junit is not None and arguments.errors:
         raise AttributeValueError("--junit reports tests; --errors has --json")
     if arguments.verbose and arguments.errors:
-        raise AttributeValueError("--verbose lists tests; --errors lists what fails alone")
+        raise AttributeValueError("--verbose lists tests; --errors lists only failures")
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
     check_writable((arguments.junit, arguments.plot, arguments.json))

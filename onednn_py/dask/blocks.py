@@ -202,7 +202,7 @@ def total(call: BlockCall, has_bias: bool, *partials: Array) -> Array:
 
 
 def _along_channels(call: BlockCall, bias: Array) -> Array:
-    return bias.reshape(-1, *[1] * (call.rank - 1 - call.channel_axis))
+    return _plain(bias).reshape(-1, *[1] * (call.rank - 1 - call.channel_axis))
 
 
 def _plain(chunk: Array) -> Array:
@@ -214,7 +214,9 @@ def _plain(chunk: Array) -> Array:
         If it has a mask, which the collection's ``_meta`` need not tell.
     """
     if isinstance(chunk, MaskedArray):
-        raise DTypeError("a chunk is a masked array, which has no gradient here; fill the mask")
+        raise DTypeError(
+            "expected chunks that are numpy.ndarray, got a masked array; fill the mask"
+        )
     return chunk
 
 

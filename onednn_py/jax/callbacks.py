@@ -26,7 +26,7 @@ __all__ = ["into_buffers", "wait_for_callbacks"]
 
 Array = npt.NDArray[Any]
 
-# How long the moment is.
+# Seconds without a callback after which none is expected.
 SECONDS_WITHOUT_CALLBACK = 0.05
 
 # The threads inside a callback, and when the last callback has ended.
@@ -67,7 +67,7 @@ def wait_for_callbacks(longest: float) -> None:
     """
     begin = time.monotonic()
     if _finished[0] > float("-inf"):
-        _finished[0] = begin  # one more may be on its way
+        _finished[0] = begin  # a callback may be about to begin
     latest = begin + longest
     while time.monotonic() < latest and (
         _running or time.monotonic() - _finished[0] < SECONDS_WITHOUT_CALLBACK

@@ -94,7 +94,9 @@ def _finish(process: int, longest: float = LONGEST_WAIT) -> None:
     latest = time.monotonic() + longest
     # Results that the program has dropped are not among the live arrays. What a thread computes on
     # a device is computed in order, so that one more result of each device comes after them.
-    last = [_computed_on(device) for device in jax.local_devices(backend="cpu")]
+    last: list[jax.Array] = []
+    with suppress(Exception):
+        last += [_computed_on(device) for device in jax.local_devices(backend="cpu")]
     for array in (*last, *jax.live_arrays("cpu")):
         # A deleted array, or the error that its computation ended with.
         with suppress(Exception):

@@ -182,9 +182,11 @@ def _start(queue: _WorkQueue[Any], helpers: int, started: list[Future[None]]) ->
             workers = _workers
         for _ in range(helpers):
             started.append(workers.submit(queue.help))
-    except RuntimeError:
-        # The interpreter is shutting down or cannot start threads: the caller does the work.
-        pass
+    except RuntimeError as error:
+        # The interpreter is shutting down or cannot start threads: the caller does the work. An
+        # error of a signal's handler may be of a class of its own.
+        if type(error) is not RuntimeError:
+            raise
 
 
 def _begin_worker() -> None:

@@ -18,6 +18,7 @@ _KNOWN = sys.stdlib_module_names | {
     "ml_dtypes",
     "numpy",
     "onednn_py",
+    "platformdirs",
     "threadpoolctl",
     "torch",
 }
@@ -39,7 +40,7 @@ def is_of_program(error: Exception) -> bool:
 
 
 def _is_known(module: str) -> bool:
-    return module.partition(".")[0] in _KNOWN
+    return module.partition(".")[0] in _KNOWN or module.startswith("namedtuple_")
 
 
 def failed(error: Exception) -> str:

@@ -161,7 +161,7 @@ def test_a_missing_competitor_of_compare_is_an_error(
     [
         (
             "--compare=native,keras",
-            "expected some of native, torch, numpy, or none alone; got 'keras'",
+            "expected some of native, torch, numpy, or none by itself; got 'keras'",
         ),
         ("--suite=vgg", "expected some of resnet50, mobilenet"),
         ("--threads=0", "expected an integer from 1 to 1024, got '0'"),

@@ -102,7 +102,7 @@ class TestGivenInputs:
     def test_unknown_names_to_compare(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main("run", str(path), "--compare", "torch")
-        expected = "expected some of numpy, native, auto, or none alone; got 'torch'"
+        expected = "expected some of numpy, native, auto, or none by itself; got 'torch'"
         assert expected in capsys.readouterr().err
 
     def test_bfloat16(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

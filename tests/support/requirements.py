@@ -28,7 +28,7 @@ def has_dtype(name: str) -> bool:
 
 
 def skip_for_cpu(lacking: str) -> NoReturn:
-    """Skip a test of instructions that this CPU lacks, and with it every run on this machine.
+    """Skip a test of instructions that this CPU lacks; every run on this machine skips it.
 
     `.ci/skips.py` knows such tests by the first words of the reason.
     """

@@ -187,7 +187,6 @@ def test_workers_do_not_share_the_cpu_of_a_bound_caller() -> None:
     # OpenMP binds the calling thread like this under OMP_PROC_BIND.
     code = """
 import os, threading
-from onednn_py.system import parallel
 from onednn_py.system.parallel import available_cpus, each
 cpus = os.sched_getaffinity(0)
 os.sched_setaffinity(0, {min(cpus)})

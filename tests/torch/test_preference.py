@@ -37,6 +37,7 @@ def reasons(
 
 
 PRODUCTS = {"faster in PyTorch: small products of matrices"}
+IN_LOOPS = {"faster in PyTorch: small in bfloat16 on a CPU without it"}
 PIXEL = {"faster in PyTorch: 1x1 kernels on one pixel"}
 STRIDED = {"faster in PyTorch: bfloat16, strided 1x1 kernels"}
 GROUPED = {"faster in PyTorch: bfloat16 in groups"}
@@ -85,6 +86,24 @@ def test_one_pixel_where_products_would_be_reduced() -> None:
         assert reasons((16, 32, 1, 1), (8, 32, 1, 1), F32, False) == (PIXEL, PIXEL)
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture
+def loops_in_16_bits() -> Iterator[None]:
+    with sixteen_bits_by(torch._C._ConvBackend.Slow2d):
+        yield
+
+
+@pytest.mark.usefixtures("loops_in_16_bits")
+def test_small_calls_in_bfloat16_are_left_where_numpy_would_convert() -> None:
+    gradients, both = ((1, 8, 26, 26), (8, 8, 3, 3)), ((1, 8, 18, 18), (8, 8, 3, 3))
+    assert reasons(*both, BF16, True) == (IN_LOOPS, IN_LOOPS)
+    assert reasons(*gradients, BF16, False) == (set(), IN_LOOPS)  # 660,000 products
+    assert reasons((1, 8, 42, 42), (8, 8, 3, 3), BF16, False) == (set(), set())
+    assert reasons(*both, F16, False) == (set(), set())
+    assert reasons((1, 8, 18, 18), (8, 1, 3, 3), BF16, False, groups=8) == (set(), set())
+    assert reasons((1, 8, 18, 18), (8, 4, 3, 3), BF16, False, groups=2) == (IN_LOOPS, IN_LOOPS)
+    assert reasons((1, 8, 26, 26), (8, 4, 3, 3), BF16, False, groups=2) == (set(), set())
 
 
 @pytest.mark.usefixtures("native_16_bits")

@@ -37,8 +37,8 @@ MOST_RUNS = 2000
 # Runs of a call that alone exceeds the time budget.
 FEWEST_RUNS = 3
 
-# Seconds of timed calls that a turn takes at most: less than `competitors.TIMEOUT` together with
-# the calls at its beginning.
+# Seconds of timed calls in a turn. A turn is one request, which `competitors.TIMEOUT` ends; it has
+# one call alone where a call takes longer than this.
 LONGEST_TURN = 60.0
 
 # Runs whose median estimates the time of a short call.
@@ -59,16 +59,16 @@ class Schedule(NamedTuple):
 def schedule(estimate: float, budget: float) -> Schedule:
     """Return the runs that take about ``budget`` seconds, if a call takes ``estimate`` seconds.
 
-    A turn begins with one call at least that is not timed, however long it takes: nobody's calls
-    are colder than another's.
+    A turn begins with a call that is not timed, so that nobody's calls are colder than another's;
+    of more than a minute, cold caches are no part worth mentioning.
     """
     estimate = max(estimate, 1e-9)
-    if estimate > budget:
+    if estimate > min(budget, LONGEST_TURN):
         runs = FEWEST_RUNS
     else:
         seconds = min(budget, ROUNDS * LONGEST_TURN)
         runs = max(int(min(seconds / estimate, MOST_RUNS)), LEAST_RUNS)
-    warm = min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS)
+    warm = min(max(1, math.ceil(WARM_UP / estimate)), MOST_RUNS) if estimate <= LONGEST_TURN else 0
     each, rest = divmod(runs, ROUNDS)
     return Schedule(warm, tuple(each + (number < rest) for number in range(ROUNDS)))
 

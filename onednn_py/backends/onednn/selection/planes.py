@@ -27,6 +27,9 @@ __all__ = ["as_planes"]
 # The steps of so many chunks take some 12 MB of a plan.
 MOST_CHUNKS = 1024
 
+# Blocks that are looked at: with strides, many have no term.
+MOST_BLOCKS = 4096
+
 # What the planes of a block take of src and dst together: at most so many bytes, and at most one
 # part in so many of both. Their copies, which have multiples of 16 channels, and the copy of a term
 # are to stay within the workspace limit. Otherwise gemm would remain, which took 12 to 36 times as
@@ -100,12 +103,16 @@ def as_planes(inner: Problem) -> InChunks | None:
     groups, outputs, inputs, *kernel = inner.weights.shape
     if len(kernel) != 3 or groups == 1 or outputs * inputs > 1:
         return None
-    # Nearly all blocks have a term, and so have nearly all positions.
-    if max(kernel[0], _number_of_blocks(inner)) > MOST_CHUNKS:
+    if kernel[0] > MOST_CHUNKS:
         return None
     terms = [_term(inner, position) for position in range(kernel[0])]
-    sums = list(_sums(inner, [term for term in terms if term.dst]))
-    if not 0 < sum(len(one.terms) for one in sums) <= MOST_CHUNKS:
+    sums, number = [], 0
+    for one in _sums(inner, [term for term in terms if term.dst]):
+        sums.append(one)
+        number += len(one.terms)
+        if number > MOST_CHUNKS or len(sums) > MOST_BLOCKS:
+            return None
+    if not number:
         return None
     builder = _Builder(inner)
     chunks = tuple(chunk for one in sums for chunk in builder.chunks(one))
@@ -267,15 +274,6 @@ class _Builder:
             block=block,
             image=(first - planes.start) // planes.step,
         )
-
-
-def _number_of_blocks(inner: Problem) -> int:
-    """Return how many blocks `_sums` yields."""
-    role, _ = _roles(inner)
-    size: int = getattr(inner, role).shape[2]
-    first = min(inner.strides[0] if role == "src" else 1, size)
-    length = _planes_of_a_block(inner)
-    return inner.src.shape[0] * first * -(-size // (first * length))
 
 
 def _planes_of_a_block(inner: Problem) -> int:

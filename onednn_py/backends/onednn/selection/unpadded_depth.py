@@ -94,7 +94,7 @@ def parts_along_depth(inner: Problem) -> list[DepthPart] | None:
 
 
 def _parts_at_an_end(inner: Problem, windows: range) -> Iterator[DepthPart]:
-    """Yield the parts of some windows, none for those that meet the padding alone."""
+    """Yield the parts of some windows, leaving out windows that meet only padding."""
     begin = windows.start
     for positions, alike in groupby(windows, lambda window: _positions(inner, window)):
         end = begin + sum(1 for _ in alike)

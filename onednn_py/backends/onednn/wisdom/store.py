@@ -74,7 +74,7 @@ def default_path() -> Path | None:
     Raises
     ------
     AttributeValueError
-        If the variable's path begins with a home folder that there is not.
+        If the variable's path begins with the home folder of an unknown user.
     """
     path = os.environ.get(VARIABLE)
     if path is None:
@@ -167,10 +167,10 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
         _log.warning("wisdom: ignored: %s", error)
         return 0
     with _lock:
-        if path is None:
-            _default_was_read = _default_is_read = True
         _keep(contents.entries, _name(chosen))
         _revision += 1
+        if path is None:
+            _default_was_read = _default_is_read = True
     count = _report(chosen, contents, here)
     if not count:
         _log.warning("wisdom: nothing in %s counts here", chosen)
@@ -199,7 +199,8 @@ def save(path: str | os.PathLike[str] | None = None) -> Path:
     Raises
     ------
     AttributeValueError
-        If no path is given and ``ONEDNN_PY_WISDOM`` is off.
+        If no path is given, and ``ONEDNN_PY_WISDOM`` is off or names the home folder of an unknown
+        user.
     OSError
         If the file cannot be written.
     """
@@ -312,5 +313,6 @@ def _report(path: Path, contents: Contents, here: Machine | None) -> int:
 
 @in_forked_child
 def _reset() -> None:
-    global _lock
+    global _lock, _default_was_read
     _lock = threading.RLock()
+    _default_was_read = _default_is_read  # by a thread that the child does not have

@@ -227,7 +227,6 @@ for number in range(10**9):
         path = tmp_path / "wisdom.json"
         code = f"""
 import sys
-import threading
 from onednn_py.backends.onednn.wisdom import Entry, Machine, store
 machine = Machine("3.2.0", "", "avx2", 1)
 for step in range(25):
@@ -319,7 +318,7 @@ class TestDefaultFile:
         assert found == [ENTRY, ENTRY]
         assert not store.is_empty()
 
-    def test_a_home_folder_that_there_is_not(
+    def test_the_home_folder_of_an_unknown_user(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setenv("ONEDNN_PY_WISDOM", "~nobody_of_that_name/wisdom.json")
