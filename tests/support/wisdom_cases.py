@@ -21,15 +21,15 @@ SLOWER = Entry({"activations": "plain"}, 100.0, 120.25)
 def empty_store(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The store of a process that has just started; caplog has all messages of the package."""
     monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(store, "_reading_began", False)
     monkeypatch.setattr(store, "_default_was_read", False)
-    monkeypatch.setattr(store, "_default_is_read", False)
     caplog.set_level(logging.DEBUG, "onednn_py")
 
 
 def clear_store() -> None:
     """Leave the store as a new process has it: empty, the default file not read."""
     store._known.clear()
-    store._default_was_read = store._default_is_read = False
+    store._reading_began = store._default_was_read = False
 
 
 def document(**problems: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def unsupported(problem: Problem) -> str | None:
         size + begin + max(end, 0)
         for size, begin, end in zip(sizes, problem.pads_begin, problem.pads_end, strict=True)
     ]
-    # But for the minibatch, which no kernel divides by.
+    # The minibatch is left out, as no kernel divides by it.
     extents = (extent for layout in problem.layouts.values() for extent in layout.shape[1:])
     if max(*extents, *padded) > LONGEST_AXIS:
         return "an axis beyond what oneDNN's kernels count"

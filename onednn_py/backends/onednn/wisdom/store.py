@@ -62,7 +62,7 @@ _known: dict[tuple[Machine, str], _Known] = {}
 _revision = 0
 
 # Whether reading the default file has begun, and whether it has ended.
-_default_was_read = _default_is_read = False
+_reading_began = _default_was_read = False
 
 
 def default_path() -> Path | None:
@@ -98,7 +98,7 @@ def revision() -> int:
 
 def is_empty() -> bool:
     """Whether `recall` finds nothing, whatever the problem, and has read the default file."""
-    return _default_is_read and not _known
+    return _default_was_read and not _known
 
 
 def recall(machine: Machine, problem: str) -> Entry | None:
@@ -149,7 +149,7 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
     Returns how many entries count on the machine ``here``, None without a library; see
     `onednn_py.wisdom.load`.
     """
-    global _revision, _default_was_read, _default_is_read
+    global _revision, _reading_began, _default_was_read
     chosen = default_path() if path is None else Path(path)
     if chosen is None:
         _log.info("wisdom: no default file: %s is off", VARIABLE)
@@ -170,7 +170,7 @@ def load(path: str | os.PathLike[str] | None, here: Machine | None) -> int:
         _keep(contents.entries, _name(chosen))
         _revision += 1
         if path is None:
-            _default_was_read = _default_is_read = True
+            _reading_began = _default_was_read = True
     count = _report(chosen, contents, here)
     if not count:
         _log.warning("wisdom: nothing in %s counts here", chosen)
@@ -234,10 +234,10 @@ def forget(path: str | os.PathLike[str] | None = None) -> None:
     OSError
         If it cannot be read or deleted.
     """
-    global _revision, _default_was_read, _default_is_read
+    global _revision, _reading_began, _default_was_read
     with _lock:
         _known.clear()
-        _default_was_read = _default_is_read = True
+        _reading_began = _default_was_read = True
         _revision += 1
     if path is not None:
         read(Path(path))
@@ -249,14 +249,14 @@ def _read_default(machine: Machine) -> None:
 
     The revision stays: nobody has been answered before.
     """
-    global _default_was_read, _default_is_read
-    if _default_was_read:  # or is being read by the call that a signal handler interrupts
+    global _reading_began, _default_was_read
+    if _reading_began:  # or is being read by the call that a signal handler interrupts
         return
-    _default_was_read = True
+    _reading_began = True
     try:
         _merge_default(machine)
     finally:
-        _default_is_read = True
+        _default_was_read = True
 
 
 def _merge_default(machine: Machine) -> None:
@@ -313,6 +313,6 @@ def _report(path: Path, contents: Contents, here: Machine | None) -> int:
 
 @in_forked_child
 def _reset() -> None:
-    global _lock, _default_was_read
+    global _lock, _reading_began
     _lock = threading.RLock()
-    _default_was_read = _default_is_read  # by a thread that the child does not have
+    _reading_began = _default_was_read  # by a thread that the child does not have
