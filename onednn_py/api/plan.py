@@ -12,10 +12,12 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 from onednn_py.backends.base import PackedOperand
-from onednn_py.dispatch.bound_call import BoundCall, Pick, Settings, run, settings
+from onednn_py.dispatch.bound_call import BoundCall, Pick
 from onednn_py.dispatch.call_cache import forget_calls
+from onednn_py.dispatch.general_call import run
 from onednn_py.dispatch.plan_cache import CacheInfo
 from onednn_py.dispatch.planner import plan_cache, prepared_backend, recount
+from onednn_py.dispatch.settings import Settings, settings
 from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, SignatureError, brief
 from onednn_py.problem.arrays import TensorSpec, readable, spec_of
 from onednn_py.problem.call_spec import CallSpec, call_spec

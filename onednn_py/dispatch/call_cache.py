@@ -17,7 +17,9 @@ from onednn_py.problem.keywords import refuse_keywords
 from onednn_py.problem.operations import OPERATIONS
 from onednn_py.system.forks import in_forked_child
 
-from .bound_call import BoundCall, Settings, run, settings
+from .bound_call import BoundCall
+from .general_call import run
+from .settings import Settings, settings
 
 __all__ = ["call", "declare", "forget_calls"]
 

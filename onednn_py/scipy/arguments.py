@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onednn_py import AttributeValueError, DTypeError, TensorSpec
-from onednn_py.dispatch.bound_call import Settings, settings
+from onednn_py.dispatch.settings import Settings, settings
 from onednn_py.errors import brief
 from onednn_py.problem.arrays import spec_of
 from onednn_py.problem.attributes import parse_shape

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from onednn_py.config import Effort
-from onednn_py.dispatch.bound_call import BoundCall, settings
+from onednn_py.dispatch.bound_call import BoundCall
+from onednn_py.dispatch.settings import settings
 from onednn_py.problem.arrays import element_strides, readable
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.formats import dense_strides

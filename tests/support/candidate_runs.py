@@ -21,8 +21,9 @@ from onednn_py.backends.onednn.selection.descriptors import queries
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import NOT_GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
-from onednn_py.dispatch.bound_call import run, settings
+from onednn_py.dispatch.general_call import run
 from onednn_py.dispatch.planner import plan_call, prepared_backend
+from onednn_py.dispatch.settings import settings
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.arrays import element_strides
 from onednn_py.problem.call_spec import SubProblem, call_spec

@@ -110,9 +110,14 @@ NOT_PUBLIC = {
         "a file's operation is checked before it has data; a signature is bound once",
     ),
     "api.run_op": ({"tools.graph_files"}, "a file's operation is bound before it has data"),
-    "dispatch.bound_call": (
+    "dispatch.bound_call": ({"torch"}, "tensors are known by their addresses"),
+    "dispatch.general_call": (
+        {"tools.graph_files"},
+        "the report names the plan of strided tensors",
+    ),
+    "dispatch.settings": (
         {"tools.graph_files", "torch", "scipy"},
-        "the report names the plan of strided tensors; tensors are known by their addresses",
+        "what is planned by hand heeds the settings of the context",
     ),
     "backends.base": ({"tools.graph_files"}, "the type of that plan"),
     "backends": ({"cli.tune"}, "measuring without a call"),
@@ -131,6 +136,8 @@ TESTED_BY = {
     "api.convolution": "api/test_gradients.py",
     "api.info": "backends/onednn/binding/test_library.py",
     "api.types": "typing_examples.py",
+    "dispatch.general_call": "problem/test_arrays.py",
+    "dispatch.settings": "test_config.py",
     "backends.numpy.channelwise": "backends/numpy/test_plan.py",
     "backends.numpy.gradient": "backends/numpy/test_plan.py",
     "backends.onednn.binding.engine": "backends/onednn/selection/test_select.py",

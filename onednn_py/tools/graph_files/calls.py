@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from onednn_py.api.run_op import bind
 from onednn_py.backends.base import Plan
-from onednn_py.dispatch.bound_call import call_plan, run, settings
+from onednn_py.dispatch.general_call import call_plan, run
+from onednn_py.dispatch.settings import settings
 from onednn_py.errors import DTypeError, GraphFileError, OneDNNPyError, ShapeError
 from onednn_py.problem.arrays import TensorSpec, readable
 from onednn_py.problem.call_spec import CallSpec, call_spec

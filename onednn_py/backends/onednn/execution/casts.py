@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,13 @@ __all__ = ["CastTensor", "Casts"]
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
 class CastTensor:
     """A tensor with a copy in another data type.
 
     Where chunks have parts of the tensor of their own, the copy is of one part, and all chunks
     use its place in the workspace.
 
-    Attributes
+    Parameters
     ----------
     candidate : Candidate
     role : str
@@ -33,54 +31,53 @@ class CastTensor:
     offset : int
         Of the copy in the workspace, in bytes.
     is_result : bool
+
+    Attributes
+    ----------
+    name : str
+        The operand's.
+    bias : str
+        Name of the bias that is added to the copy, empty if there is none.
+    dtype : np.dtype
+        Of the copy.
     """
 
-    candidate: Candidate
-    role: str
-    offset: int
-    is_result: bool
-
-    @property
-    def name(self) -> str:
-        return self.candidate.operand(self.role)
-
-    @property
-    def bias(self) -> str:
-        """Name of the bias that is added to the copy, empty if there is none."""
-        candidate = self.candidate
-        return candidate.name("bias") if self.is_result and candidate.formulation.adds_bias else ""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return DTYPES[self.candidate.formulation.problem.dtype]
+    def __init__(self, candidate: Candidate, role: str, offset: int, is_result: bool) -> None:
+        # A call of a small problem takes about as long as asking the candidate for all of it again.
+        self._formulation = formulation = candidate.formulation
+        self._chunks = formulation.chunks
+        self.role, self.offset, self.is_result = role, offset, is_result
+        self.name = candidate.operand(role)
+        self.bias = candidate.name("bias") if is_result and formulation.adds_bias else ""
+        self.dtype = DTYPES[formulation.problem.dtype]
 
     @property
     def nbytes(self) -> int:
         """Bytes of the largest chunk's copy."""
-        problems = self.candidate.formulation.problems
+        problems = self._formulation.problems
         extent: int = max(getattr(problem, self.role).extent for problem in problems)
         return extent * self.dtype.itemsize
 
     def is_read_before(self, index: int) -> bool:
         """Whether the copy must be written before a chunk: an input's, once where all share it."""
-        return not self.is_result and (self._is_split(index) or index == 0)
+        return not self.is_result and (index == 0 or self._is_split(index))
 
     def is_written_after(self, index: int) -> bool:
         """Whether the copy is complete after a chunk: a result's, a sum's after the last one."""
-        return self.is_result and (self._is_split(index) or self._chunk(index).is_last)
+        return self.is_result and (self._chunks[index].is_last or self._is_split(index))
 
     def layout(self, index: int = 0) -> TensorLayout:
         """Return shape and strides of a chunk's copy."""
-        layout: TensorLayout = getattr(self._chunk(index).problem, self.role)
+        layout: TensorLayout = getattr(self._chunks[index].problem, self.role)
         return layout
 
     def read(self, target: Array, array: Array, index: int = 0) -> None:
         """Write what a chunk reads of the caller's tensor into its copy."""
-        self.candidate.formulation.copy(self.role, self._chunk(index), target, array)
+        self._formulation.copy(self.role, self._chunks[index], target, array)
 
     def write(self, array: Array, source: Array, index: int = 0, bias: Array | None = None) -> None:
         """Round a chunk's copy, to which a bias is added, into the caller's tensor."""
-        formulation, chunk = self.candidate.formulation, self._chunk(index)
+        formulation, chunk = self._formulation, self._chunks[index]
         if bias is not None:
             added = formulation.bias_of(self.role, chunk, array, bias)
             with np.errstate(all="ignore"):  # as rounding is silent
@@ -96,15 +93,13 @@ class CastTensor:
             If the copy would end behind the block.
         """
         dtype, layout = self.dtype, self.layout(index)
-        strides = tuple(stride * dtype.itemsize for stride in layout.strides)
+        size = dtype.itemsize
+        strides = tuple([stride * size for stride in layout.strides])
         offset = self.offset if offset is None else offset
         return np.ndarray(layout.shape, dtype, block, offset, strides)
 
-    def _chunk(self, index: int) -> Any:
-        return self.candidate.formulation.chunks[index]
-
     def _is_split(self, index: int) -> bool:
-        return bool(self._chunk(index).tensors[self.role].is_split)
+        return bool(self._chunks[index].tensors[self.role].is_split)
 
 
 class Casts:

@@ -168,24 +168,21 @@ class Lowering:
         block = tensor.part.block
         if block is not None and self._is_reordered(tensor):
             return self._result_in_block(tensor, block)
-        user = self._user_buffer(tensor)
-        is_reordered = self._is_reordered(tensor)
-        if is_reordered:
+        total = user = self._user_buffer(tensor)
+        handed_over = []
+        if self._is_reordered(tensor):
             self.reordered.append(tensor.name)
-        total = self._inner_buffer(tensor) if is_reordered else user
-        layout = tensor.shared_layout
-        out = [Reorder(tensor.name, total, user, layout=layout)] if is_reordered else []
+            total = self._inner_buffer(tensor)
+            handed_over = [Reorder(tensor.name, total, user, layout=tensor.shared_layout)]
         if not tensor.part.is_partial_sum:
-            return total, out
-        # Terms of parts that overlap are added where the caller has the sum.
-        overlaps = tensor.part.is_split
-        if not (overlaps or tensor.chunk.is_last):
-            out = []
+            return total, handed_over
+        if not tensor.part.is_split:
+            return self._sum_over_chunks(tensor, total, handed_over)
+        # Chunks of parts that overlap: terms are added where the caller has the sum.
         if tensor.chunk.is_first or tensor.is_added:
-            return total, out
+            return total, handed_over
         term = self._inner_buffer(tensor, "term")
-        added = Reorder(tensor.name, term, user if overlaps else total, adds=True)
-        return term, [added] if overlaps else [added, *out]
+        return term, [Reorder(tensor.name, term, user, adds=True)]
 
     def _result_in_block(self, tensor: Tensor, block: Block) -> tuple[int, list[Reorder]]:
         """Return what `_result` does for a part of a block, which its last chunk completes."""
@@ -194,14 +191,24 @@ class Lowering:
             self._present[tensor.number, tensor.role] = block
         else:  # The block holds earlier terms, or else begins with the zeros of the caller's.
             self._load(tensor, block)
-        total, out = self._part_of_block(tensor, block), []
+        handed_over = []
         if tensor.chunk.is_last:
             whole, user = self._block_buffers(tensor, block)
-            out = [Reorder(tensor.name, whole, user)]
+            handed_over = [Reorder(tensor.name, whole, user)]
+        return self._sum_over_chunks(tensor, self._part_of_block(tensor, block), handed_over)
+
+    def _sum_over_chunks(
+        self, tensor: Tensor, total: int, handed_over: list[Reorder]
+    ) -> tuple[int, list[Reorder]]:
+        """Return the total for a chunk that begins it or adds to it, a term for other chunks.
+
+        The term is added to the total, which the last chunk hands over to the caller.
+        """
+        after = handed_over if tensor.chunk.is_last else []
         if tensor.chunk.is_first or tensor.is_added:
-            return total, out
+            return total, after
         term = self._inner_buffer(tensor, "term")
-        return term, [Reorder(tensor.name, term, total, adds=True), *out]
+        return term, [Reorder(tensor.name, term, total, adds=True), *after]
 
     def _load(self, tensor: Tensor, block: Block) -> None:
         """Add the reorder of a block of the caller's tensor, unless the block is there."""

@@ -15,6 +15,8 @@ from math import prod
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
+import numpy.typing as npt
+
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 
@@ -116,6 +118,12 @@ class ChunkTensor:
             slice(first, first + (count - 1) * step + 1, step)
             for first, count, step in zip(self.begin, shape, steps, strict=True)
         )
+
+    def of(self, whole: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the part of this shape of a tensor, or less of it where the tensor ends before."""
+        if whole.shape == shape and not self.steps and not any(self.begin):
+            return whole
+        return whole[self.spans(shape)]
 
 
 @dataclass(frozen=True, slots=True)

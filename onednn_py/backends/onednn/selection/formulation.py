@@ -199,7 +199,7 @@ class Formulation:
             seen = by_merged_group(seen, self.merged_groups)
             widen_into(blocks(target, self.merged_groups), seen)
             return
-        values = seen[part.spans(target.shape)]
+        values = part.of(seen, target.shape)
         if values.shape == target.shape:
             widen_into(target, values)
         else:
@@ -212,7 +212,7 @@ class Formulation:
             source = blocks(source, self.merged_groups)
             round_into(by_merged_group(seen, self.merged_groups), source)
             return
-        result = seen[chunk.tensors[role].spans(source.shape)]
+        result = chunk.tensors[role].of(seen, source.shape)
         axis = 0 if role == "bias" else 1
         if result.shape[axis] != source.shape[axis]:  # channels that were added to the copy
             source = source[(slice(None),) * axis + (slice(result.shape[axis]),)]

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from .choice import Choice
+from .defects import is_reference
 from .rules import ANY_NAME
 
 __all__ = ["Preference"]
@@ -37,3 +38,12 @@ class Preference:
     minibatch_chunks: int = 1
     splits: bool = False
     gemm_threads: int | None = None
+
+    def means(self, implementation: str) -> bool:
+        """Return whether an implementation of this name may be taken."""
+        named = self.choice.implementation
+        if named:
+            is_meant = implementation == named
+        else:
+            is_meant = self.choice.reference or not is_reference(implementation)
+        return is_meant and self.family.search(implementation) is not None

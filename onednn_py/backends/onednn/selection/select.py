@@ -166,30 +166,31 @@ def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Ca
     with engine.on_threads(choice.threads):
         whole = choice if choice.chunks == 1 else replace(choice, chunks=1)
         for candidate in _implementations(engine, problem, whole):
-            name = candidate.choice.implementation
-            if choice.implementation:
-                is_meant = name == choice.implementation
-            else:
-                is_meant = choice.reference or not is_reference(name)
-            if not is_meant or not preference.family.search(name):
+            if not preference.means(candidate.choice.implementation):
                 continue
             is_decided = choice.implementation or candidate.choice.bias_apart
             if not is_decided and gains_from_bias_apart(problem, candidate.choice):
                 apart = replace(choice, bias_apart=True)
                 return candidate_of(engine, problem, replace(preference, choice=apart))
             if choice.chunks != 1:
-                found = split_candidate(engine, candidate, choice.split_axis, choice.chunks)
-                if found is not None and preference.within_limit and over_limit(engine, found):
-                    return None
-                return found
+                return _in_chunks(engine, candidate, preference)
             fitted = _fitted(engine, candidate, preference)
             if fitted is not None:
                 return fitted
     return None
 
 
+def _in_chunks(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate | None:
+    """Return a candidate in the chunks that a choice names, None if it has no such chunks."""
+    choice = preference.choice
+    found = split_candidate(engine, candidate, choice.split_axis, choice.chunks)
+    if found is not None and preference.within_limit and over_limit(engine, found):
+        return None
+    return found
+
+
 def _fitted(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate | None:
-    """Return a candidate in the chunks that a preference wants, None if it is passed over."""
+    """Return a candidate, or its chunks as a preference wants them, None if it is passed over."""
     number = preference.minibatch_chunks
     if number > 1 and copies_activations(engine, candidate):
         candidate = split_candidate(engine, candidate, "minibatch", number) or candidate

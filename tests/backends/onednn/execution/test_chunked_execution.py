@@ -21,7 +21,8 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
-from onednn_py.dispatch import bound_call
+from onednn_py.dispatch.general_call import run
+from onednn_py.dispatch.settings import settings
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem
 from onednn_py.system.memory_pool import pool
@@ -149,7 +150,7 @@ def test_sums_over_chunks_are_not_rounded(family: str, data_format: str) -> None
             continue
         results = [np.empty(view.shape, ml_dtypes.bfloat16) for view in spec.results.values()]
         plan = OneDNNPlan(current_engine(), chunked)
-        bound_call.run(spec, inputs, results, bound_call.settings(), plan.execute)
+        run(spec, inputs, results, settings(), plan.execute)
         for result in results:
             np.testing.assert_array_equal(result.astype(np.float32), 264)
         checked += 1

@@ -17,7 +17,8 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import NOT_GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of
-from onednn_py.dispatch.bound_call import run, settings
+from onednn_py.dispatch.general_call import run
+from onednn_py.dispatch.settings import settings
 from onednn_py.problem.call_spec import call_spec
 from tests.support.candidate_runs import used_workspaces
 from tests.support.cases import arguments_by_name

@@ -17,7 +17,8 @@ from onednn_py.backends.onednn.selection.windows import (
     spatial_sizes,
     window_of,
 )
-from onednn_py.dispatch.bound_call import run, settings
+from onednn_py.dispatch.general_call import run
+from onednn_py.dispatch.settings import settings
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import CandidateRun
