@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from math import prod
+from itertools import count
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,11 @@ SMALLEST_LEASE = 2**16
 
 HUGE_PAGE = 2**21
 
-# The blocks that came back last are taken without the lock and the search, which take 25 us after
-# a millisecond of oneDNN's work, when the interpreter's own data have left the caches.
+# The blocks that came back last are taken without a search among the idle ones.
 MOST_RECENT = 4
 
-# Seconds that a call waits for the lock before it allocates instead. The lock is held for a few
-# microseconds, unless a signal handler that interrupted its holder waits for this very call.
-LONGEST_WAIT = 0.01
+# Recent blocks and workspaces take a half each of what is free.
+SHARES = 2
 
 Block = npt.NDArray[np.uint8]
 
@@ -79,6 +77,10 @@ def _allocate(nbytes: int) -> Block:
 class Pool:
     """Idle blocks, bounded in bytes; the longest unused are freed first.
 
+    There is no lock: a signal handler or a destructor may compute between any two lines, and what
+    an interrupt leaves locked stays locked. Each step on a container is a single call of C, which
+    decides what thread gets a block.
+
     Parameters
     ----------
     limit : int
@@ -88,23 +90,19 @@ class Pool:
     def __init__(self, limit: int = 2**30) -> None:
         self._limit = limit
         self._reserved = 0
-        self._room = limit
         # By their addresses, the references that tell when a result is gone, and their blocks.
         self._lent: dict[int, tuple[weakref.ref[Any], Block]] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Forget all blocks and the lock, which a forked child may find held for ever."""
-        # Reentrant, since a signal handler or a destructor may compute while its thread holds it;
-        # whoever finds the pool at work leaves the idle blocks alone.
-        self._lock = threading.RLock()
-        self._at_work = False
-        self._idle: list[Block] = []
-        self._idle_bytes = 0
+        """Forget all idle blocks."""
+        # Bytes below the limit when the idle blocks were last counted.
+        self._room = self._limit
+        # By size, each with the number by which it came back.
+        self._idle: dict[int, deque[tuple[int, Block]]] = {}
+        self._next = count()
         # By size, at most one of each.
         self._recent: dict[int, Block] = {}
-        # Destructors return blocks, and may run while their thread holds the lock.
-        self._returned: deque[Block] = deque()
         # Idle ones, the last that came back at the right.
         self._workspaces: deque[Block] = deque()
 
@@ -140,66 +138,46 @@ class Pool:
     def give_back(self, workspace: Block) -> None:
         """Return a block of `borrow` that is no longer used."""
         self._workspaces.append(workspace)
-        if workspace.nbytes * MOST_RECENT > self._room:
-            with self._lock:
-                self._collect()
+        if not self._has_room(workspace, max(MOST_RECENT, len(self._workspaces))):
+            self._trim()
 
     def _acquire(self, size: int) -> Block:
         """Return a block of a size that `size_class` has rounded."""
         recent = self._recent.pop(size, None)
         if recent is not None:
             return recent
-        if self._lock.acquire(timeout=LONGEST_WAIT):
-            try:
-                self._collect()
-                idle = self._take_idle(size)
-            finally:
-                self._lock.release()
-            if idle is not None:
-                return idle
+        idle = self._idle.get(size)
+        if idle:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                return idle.pop()[1]
         return _allocate(size)
-
-    def _take_idle(self, size: int) -> Block | None:
-        if self._at_work:
-            return None
-        self._at_work = True
-        try:
-            for index in range(len(self._idle) - 1, -1, -1):
-                if self._idle[index].nbytes == size:
-                    block = self._idle.pop(index)
-                    self._idle_bytes -= size
-                    return block
-        finally:
-            self._at_work = False
-        return None
 
     def release(self, block: Block) -> None:
         """Return a block that is no longer used."""
-        size, recent = block.nbytes, self._recent
+        recent = self._recent
         if (
-            size * MOST_RECENT <= self._room
-            and len(recent) < MOST_RECENT
-            and recent.setdefault(size, block) is block
+            len(recent) < MOST_RECENT
+            and self._has_room(block, MOST_RECENT)
+            and recent.setdefault(block.nbytes, block) is block
         ):
             return
-        self._returned.append(block)
-        # If another call holds the lock, the next call that takes it collects the block.
-        if self._lock.acquire(blocking=False):
-            try:
-                self._collect()
-            finally:
-                self._lock.release()
+        self._keep(block)
+        self._trim()
+
+    def _has_room(self, block: Block, number: int) -> bool:
+        """Whether so many blocks of this size fit into a share of what is free."""
+        return block.nbytes * number * SHARES <= self._room
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return an uninitialised C-contiguous array whose block returns to the pool by itself."""
         return self.maker(shape, dtype)()
 
     def _lend(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], count: int, size: int
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], elements: int, size: int
     ) -> npt.NDArray[Any]:
         """Return an array on a block of a size that `size_class` has rounded."""
         block = self._acquire(size)
-        flat = np.frombuffer(block.data, dtype, count)
+        flat = np.frombuffer(block.data, dtype, elements)
         # A memoryview of its own, which all views of the result keep alive.
         reference = weakref.ref(flat.base, self._give_back)
         self._lent[id(reference)] = (reference, block)
@@ -210,11 +188,11 @@ class Pool:
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], npt.NDArray[Any]]:
         """Return a function that makes uninitialised arrays as `empty` does."""
-        count = prod(shape)
-        nbytes = count * dtype.itemsize
+        elements = prod(shape)
+        nbytes = elements * dtype.itemsize
         if nbytes < SMALLEST_LEASE:
             return partial(np.empty, shape, dtype)
-        return partial(self._lend, shape, dtype, count, size_class(nbytes))
+        return partial(self._lend, shape, dtype, elements, size_class(nbytes))
 
     @property
     def limit(self) -> int:
@@ -222,67 +200,63 @@ class Pool:
         return self._limit
 
     def set_limit(self, limit: int) -> None:
-        with self._lock:
-            self._limit = limit
-            self._collect()
+        self._limit = limit
+        self._trim()
 
     def reserve(self, nbytes: int) -> None:
         """Count ``nbytes`` that are held elsewhere, by cached plans, as part of the limit."""
-        with self._lock:
-            self._reserved = nbytes
-            self._collect()
+        self._reserved = nbytes
+        self._trim()
 
     def clear(self) -> None:
         """Free all idle blocks."""
-        with self._lock:
-            self._recent.clear()
-            self._returned.clear()
-            self._workspaces.clear()
-            if not self._at_work:
-                self._idle.clear()
-                self._idle_bytes = 0
+        self._recent.clear()
+        self._idle.clear()
+        self._workspaces.clear()
+        self._trim()
 
     @property
     def idle_bytes(self) -> int:
-        with self._lock:
-            self._collect()
-            return self._idle_bytes + self._workspace_bytes()
+        self._trim()
+        return self._counted()
 
-    def _collect(self) -> None:
-        """Take blocks that came back among the idle ones, and free what is over the limit."""
-        if self._at_work:
-            return
-        self._at_work = True
-        try:
-            self._collect_now()
-        finally:
-            self._at_work = False
+    def _counted(self) -> int:
+        """Return the bytes of all idle blocks."""
+        blocks = (*self._recent.values(), *self._workspaces)
+        of_sizes = [size * len(self._idle.get(size, ())) for size in tuple(self._idle)]
+        return sum([block.nbytes for block in blocks]) + sum(of_sizes)
 
-    def _collect_now(self) -> None:
-        limit = self._limit - self._reserved
-        while self._returned:
-            self._keep(self._returned.popleft())
+    def _keep(self, block: Block) -> None:
+        """Add a block to the idle ones."""
+        self._idle.setdefault(block.nbytes, deque()).append((next(self._next), block))
+
+    def _trim(self) -> None:
+        """Free what is over the limit: results' blocks before workspaces."""
         for size in tuple(self._recent):
             block = self._recent.pop(size, None)
             if block is not None:  # otherwise another thread has it
                 self._keep(block)
-        room = limit - self._idle_bytes - self._workspace_bytes()
-        while self._idle and room < 0:
-            freed = self._idle.pop(0).nbytes
-            self._idle_bytes -= freed
-            room += freed
-        while room < 0 and self._workspaces:
-            with contextlib.suppress(IndexError):  # another thread took it
-                self._workspaces.popleft()
-            room = limit - self._workspace_bytes()
+        room = self._limit - self._reserved - self._counted()
+        while room < 0 and (freed := self._take_oldest()) is not None:
+            room += freed.nbytes
+        with contextlib.suppress(IndexError):  # there is none left
+            while room < 0:
+                room += self._workspaces.popleft().nbytes
         self._room = room
 
-    def _workspace_bytes(self) -> int:
-        return sum(block.nbytes for block in tuple(self._workspaces))
+    def _take_oldest(self) -> Block | None:
+        """Return the idle block that came back first, None if there is none."""
+        while idle := [blocks for size in tuple(self._idle) if (blocks := self._idle.get(size))]:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                return min(idle, key=_first_number).popleft()[1]
+        return None
 
-    def _keep(self, block: Block) -> None:
-        self._idle.append(block)
-        self._idle_bytes += block.nbytes
+
+def _first_number(blocks: deque[tuple[int, Block]]) -> float:
+    try:
+        return blocks[0][0]
+    except IndexError:
+        return inf
 
 
 pool = Pool()

@@ -17,7 +17,7 @@ from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.suites import suite_files
 from tests.support.candidate_runs import plan_problem
-from tests.support.forks import child_while_held, exit_code_of_child, needs_fork
+from tests.support.forks import exit_code_of_child, needs_fork
 from tests.support.requirements import needs_onednn
 
 
@@ -134,14 +134,6 @@ def test_workspaces_are_reused(fresh_cache: None, monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         onednn_py.convolution(src, weights, **attributes, out=result)
     assert not allocated
-
-
-@needs_fork
-def test_a_child_forked_while_another_thread_holds_the_lock(backend: str) -> None:
-    def good() -> bool:
-        return bool((data_gradient(SIZES[0], 3, backend) == 3).all())
-
-    assert child_while_held(pool._lock, good) == 0
 
 
 def test_the_process_does_not_grow() -> None:

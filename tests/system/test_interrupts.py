@@ -6,12 +6,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from onednn_py.system import blas_threads, parallel
-from onednn_py.system.memory_pool import Pool
+from onednn_py.system import blas_threads, memory_pool, parallel
+from onednn_py.system.memory_pool import Block, Pool
 
 # New sizes are planned and known ones are looked up while the handler does the same.
 PROGRAM = """
@@ -65,49 +69,123 @@ def test_a_handler_computes_what_its_thread_computes(backend: str, effort: str) 
     assert int(done.stdout) >= 20
 
 
-def test_a_call_that_interrupts_the_pools_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal handler may compute between any two lines, on the thread that holds the lock."""
-    pool = Pool()
-    kept = pool.acquire(2**20)
-    pool.release(kept)
-    collect, interrupted = pool._collect_now, []
+class Interruption(BaseException):
+    """As KeyboardInterrupt, which no test may raise."""
 
-    def interrupt() -> None:
-        block, workspace = pool.acquire(2**20), pool.borrow(2**22)
-        interrupted.append(block is not kept and workspace.nbytes >= 2**22)
+
+class AtLine:
+    """Does something before a line of the pool's code, by the number of lines that ran before.
+
+    Attributes
+    ----------
+    is_done : bool
+        Whether so many lines ran.
+    """
+
+    def __init__(self, number: int, act: Callable[[], None]) -> None:
+        self._left, self._act, self.is_done = number, act, False
+
+    def __enter__(self) -> AtLine:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != memory_pool.__file__:
+            return None
+        if event == "line":
+            self._left -= 1
+            if self._left < 0 and not self.is_done:
+                self.is_done = True
+                sys.settrace(None)
+                self._act()
+        return self._trace
+
+
+LIMIT = 2**20
+SIZES = (2**16, 2**17, 2**18, 2**16, 2**17, 2**19, 2**18, 2**19)
+
+
+def filled(pool: Pool) -> list[Block]:
+    """Return blocks in use, beside others that are idle."""
+    blocks = [pool.acquire(size) for size in SIZES]
+    for block in blocks[::2]:
         pool.release(block)
-        pool.give_back(workspace)
-        pool.clear()
-        assert pool.idle_bytes >= 0
-        collect()
-
-    def work() -> None:
-        pool._recent.clear()
-        pool._idle, pool._idle_bytes = [kept], kept.nbytes
-        monkeypatch.setattr(pool, "_collect_now", interrupt)
-        assert pool.acquire(2**20) is kept
-        monkeypatch.undo()
-        pool.set_limit(2**30)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
-    assert interrupted == [True]
-    assert pool.idle_bytes == sum(block.nbytes for block in pool._idle)
+    pool.give_back(pool.borrow(2**18))
+    return blocks[1::2]
 
 
-def test_a_worker_finds_the_pools_lock_held_by_whom_it_works_for() -> None:
-    """The handler that interrupted the pool's work waits for workers, which need memory."""
-    pool, acquired = Pool(), []
-    worker = threading.Thread(target=lambda: acquired.append(pool.acquire(2**20)), daemon=True)
-    with pool._lock:
-        worker.start()
-        worker.join(30)
-        assert not worker.is_alive()
-    assert acquired[0].nbytes == 2**20
-    pool.release(acquired[0])
-    assert pool.idle_bytes == 2**20
+def use(pool: Pool, mine: list[Block]) -> None:
+    """Do what calls do, with ``mine`` as the blocks that nobody else may have."""
+    for size in SIZES:
+        mine.append(pool.acquire(size))
+    mine.append(workspace := pool.borrow(2**18))
+    while len(mine) > 3:
+        if (block := mine.pop(0)) is workspace:
+            pool.give_back(block)
+        else:
+            pool.release(block)
+    pool.reserve(2**16)
+    pool.reserve(0)
+
+
+def assert_sound(pool: Pool, *in_use: Block) -> None:
+    """Assert that a pool keeps its limit, lends nothing twice, and goes on."""
+    assert 0 <= pool.idle_bytes <= LIMIT
+    lent = [*in_use, *(pool.acquire(size) for size in (*SIZES, *SIZES)), pool.borrow(2**18)]
+    assert len({block.ctypes.data for block in lent}) == len(lent)
+
+
+def interrupted_at_each_line(act: Callable[[Pool, list[Block]], None]) -> int:
+    """Use a pool again and again, with something else before each of its lines; count them."""
+    for number in range(10_000):
+        pool = Pool(LIMIT)
+        mine, others = filled(pool), []
+        with suppress(Interruption), AtLine(number, partial(act, pool, others)) as line:
+            use(pool, mine)
+        assert_sound(pool, *mine, *others)
+        if not line.is_done:
+            return number
+    raise AssertionError("the pool's work does not end")
+
+
+def test_calls_that_interrupt_the_pools_work() -> None:
+    """A signal handler, or a destructor, computes between two lines on the same thread."""
+    assert interrupted_at_each_line(use) > 100
+
+
+def test_work_of_the_pool_that_an_error_ends() -> None:
+    """As Ctrl-C does: nothing is left behind that keeps the next call waiting."""
+
+    def end(pool: Pool, others: list[Block]) -> None:
+        raise Interruption
+
+    assert interrupted_at_each_line(end) > 100
+
+
+def test_threads_that_use_the_pool_between_two_lines() -> None:
+    def elsewhere(pool: Pool, others: list[Block]) -> None:
+        thread = threading.Thread(target=use, args=(pool, others), daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+
+    assert interrupted_at_each_line(elsewhere) > 100
+
+
+def test_what_is_asserted_of_a_pool_can_fail() -> None:
+    pool = Pool(LIMIT)
+    block = pool.acquire(2**17)
+    pool.release(block)
+    with pytest.raises(AssertionError):
+        assert_sound(pool, block)
+    pool._limit = 2 * LIMIT
+    for held in [pool.acquire(2**18) for _ in range(8)]:
+        pool.release(held)
+    with pytest.raises(AssertionError):
+        assert_sound(pool)
 
 
 def test_work_that_interrupts_the_start_of_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
