@@ -19,8 +19,9 @@ from .api import (
     convolution_backward_data,
     convolution_backward_weights,
 )
+from .api.cache import cache_clear, cache_info, set_cache_limit
 from .api.info import info, package_version
-from .api.plan import Plan, cache_clear, cache_info, plan, set_cache_limit
+from .api.plan import Plan, plan
 from .api.run_op import run_op
 from .api.threads import get_num_threads, num_threads, set_idle_threads, set_num_threads
 from .config import use_backend, use_effort, use_fpmath_mode

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import numpy as np
 
-from onednn_py.backends.base import PackedOperand
 from onednn_py.dispatch.bound_call import BoundCall, Pick
-from onednn_py.dispatch.call_cache import forget_calls
 from onednn_py.dispatch.general_call import run
-from onednn_py.dispatch.plan_cache import CacheInfo
-from onednn_py.dispatch.planner import plan_cache, prepared_backend, recount
+from onednn_py.dispatch.planner import prepared_backend, recount
 from onednn_py.dispatch.settings import Settings, settings
 from onednn_py.errors import AttributeValueError, DTypeError, ShapeError, SignatureError, brief
-from onednn_py.problem.arrays import TensorSpec, readable, spec_of
+from onednn_py.problem.arrays import READ_IN_PLACE, TensorSpec, readable, spec_of
 from onednn_py.problem.call_spec import CallSpec, call_spec
 from onednn_py.problem.dtypes import DTYPES, dtype_name
 from onednn_py.problem.foreign import as_array, is_foreign_array
-from onednn_py.problem.formats import TensorView
 from onednn_py.problem.keywords import refuse_keywords
 from onednn_py.problem.operations import DOCUMENTED, OPERATIONS
-from onednn_py.system.memory_pool import pool
 
 from . import FUNCTIONS
+from .packed import PackedTensor
 from .run_op import VERSIONED
-from .types import AnyArray, Array, Effort
+from .types import AnyArray, Effort
 
-__all__ = ["PackedTensor", "Plan", "cache_clear", "cache_info", "plan", "set_cache_limit"]
+__all__ = ["Plan", "plan"]
 
 # The functions' names by what `plan` takes: functions, their names, and the documented names.
 _NAMES: dict[Hashable, str] = {
@@ -42,36 +37,9 @@ _NAMES: dict[Hashable, str] = {
     **{version: DOCUMENTED[documented].name for version, documented in VERSIONED.items()},
 }
 
-_DENSE_ALIGNED = 0x1 | 0x100
-
 ndarray = np.ndarray
 
 Result = TypeVar("Result")
-
-
-class PackedTensor:
-    """A tensor in a plan's own layout, made by `Plan.pack`; calls of that plan take it.
-
-    Attributes
-    ----------
-    name : str
-        The tensor's name in the plan's function.
-    shape : tuple of int
-    nbytes : int
-    """
-
-    def __init__(
-        self, name: str, view: TensorView, array: Array, operand: PackedOperand | None
-    ) -> None:
-        self.name, self.shape = name, array.shape
-        self.nbytes = array.nbytes if operand is None else operand.nbytes
-        self._view, self._dtype = view, array.dtype
-        # Without a layout of its own, the tensor is a plain copy.
-        self._array = array if operand is None else None
-        self._operand = operand
-
-    def __repr__(self) -> str:
-        return f"PackedTensor({self.name}, shape {self.shape}, {self.nbytes} bytes)"
 
 
 class Plan(Generic[Result]):
@@ -88,7 +56,6 @@ class Plan(Generic[Result]):
         self._chosen = chosen
         self._bound = BoundCall(spec, {}, chosen.fpmath_mode)
         self._dtype = DTYPES[spec.dtype]
-        self._returns_gradients = spec.is_joint
         self._shapes = [view.shape for view in spec.inputs.values()]
         # A single tuple, which a thread reads or replaces as a whole.
         self._held: tuple[Any, Any, Pick] = (None, None, tuple)
@@ -115,6 +82,18 @@ class Plan(Generic[Result]):
     def __repr__(self) -> str:
         return repr(self._current()[1])
 
+    def __copy__(self) -> Plan[Result]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Plan[Result]:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Plan holds primitives of this process: send the arguments of onednn_py.plan, and"
+            " make the plan there"
+        )
+
     def __call__(self, *tensors: AnyArray | PackedTensor, out: Any = None) -> Result:
         """Compute the result from tensors of the planned shapes and dtype.
 
@@ -140,19 +119,15 @@ class Plan(Generic[Result]):
                 type(tensor) is not ndarray
                 or tensor.shape != shape
                 or tensor.dtype is not dtype
-                or tensor.flags.num & _DENSE_ALIGNED != _DENSE_ALIGNED
+                or tensor.flags.num & READ_IN_PLACE != READ_IN_PLACE
             ):
                 return self._call_any(tensors, out)
         arrays: Any = tensors  # for type checkers: none of them is packed
         _, plan, pick = self._current()
         if out is None:
             written = outs = self._bound.new_results()
-        elif (
-            type(out) is ndarray
-            and not self._returns_gradients
-            and self._bound.run_into(plan, pick, (*arrays, out))
-        ):
-            return out  # type: ignore[return-value]
+        elif self._bound.run_into(plan, pick, (*arrays, out)):
+            return out  # type: ignore[no-any-return]
         else:
             outs = self._spec.outs(out)
             memory = self._bound.memory_of(arrays, outs)
@@ -179,7 +154,8 @@ class Plan(Generic[Result]):
             if isinstance(tensor, PackedTensor):
                 execute = self._execute_packed(label, tensor)
                 if execute is None:
-                    return self(*(tensor._array if t is tensor else t for t in tensors), out=out)
+                    plain: Any = tensor.plain_copy
+                    return self(*(plain if t is tensor else t for t in tensors), out=out)
                 continue
             self._check(label, tensor, self._spec.inputs[name].shape)
             named[name] = tensor
@@ -250,13 +226,10 @@ class Plan(Generic[Result]):
     def _execute_packed(self, label: str, tensor: PackedTensor) -> Callable[..., None] | None:
         """Return the execution with a packed tensor, None where the tensor is a plain copy."""
         where = f"{self._spec.operation}: {label}"
-        # A layout alone does not tell which axes the tensor has, and in which order.
-        meant = (tensor.name, tensor._view, tensor._dtype)
-        if meant != (label, self._spec.inputs.get("weights"), self._dtype):
-            raise AttributeValueError(f"{where}: {tensor!r} was packed for another plan")
-        operand, plan = tensor._operand, self._current()[1]
+        operand = tensor.operand_for(where, label, self._spec.inputs.get("weights"), self._dtype)
         if operand is None:
             return None
+        plan = self._current()[1]
         if not plan.accepts(operand):
             raise AttributeValueError(
                 f"{where}: {tensor!r} has another layout than this plan takes: pack it again"
@@ -342,58 +315,3 @@ def plan(
     spec = call_spec(name, values)
     names = [tensor for tensor in OPERATIONS[name].tensors if values.get(tensor) is not None]
     return Plan(spec, names, chosen)
-
-
-def cache_info() -> CacheInfo:
-    """Return hits, misses, size and bytes of the plan cache, and its limits.
-
-    ``bytes`` counts what the plans keep alive and the idle blocks of memory, and ``bytes_limit`` is
-    the most that both may take.
-    """
-    found = plan_cache.info()
-    return found._replace(bytes=found.bytes + pool.idle_bytes, bytes_limit=pool.limit)
-
-
-def cache_clear() -> None:
-    """Drop all cached plans, all bound calls, and the idle memory."""
-    forget_calls()
-    plan_cache.clear()
-    pool.reserve(0)
-    pool.clear()
-
-
-def set_cache_limit(*, entries: int | None = None, bytes: int | None = None) -> None:  # noqa: A002
-    """Bound the plan cache.
-
-    Parameters
-    ----------
-    entries : int, optional
-        Plans kept at the most.
-    bytes : int, optional
-        Bytes that the kept plans and idle blocks of memory may hold together.
-
-    Raises
-    ------
-    AttributeValueError
-        If a limit is no positive integer.
-    """
-    plans, memory = _checked_limit("entries", entries), _checked_limit("bytes", bytes)
-    plan_cache.set_limit(plans, memory)
-    if memory is not None:
-        pool.set_limit(memory)
-    pool.reserve(plan_cache.info().bytes)
-
-
-def _checked_limit(label: str, limit: Any) -> int | None:
-    if limit is None:
-        return None
-    try:
-        # True is a flag that went astray, not a number.
-        checked = 0 if isinstance(limit, bool) else operator.index(limit)
-    except TypeError:
-        checked = 0
-    if checked <= 0:
-        raise AttributeValueError(
-            f"set_cache_limit: {label}: expected a positive integer, got {brief(limit)}"
-        )
-    return checked

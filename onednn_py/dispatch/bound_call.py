@@ -1,4 +1,4 @@
-"""A call that is known: its arrays' addresses are taken, and its plan is executed.
+"""The short way of a call that was checked before: its arrays' addresses, and its plan.
 
 `run` in `general_call` is the way of arrays that a plan cannot read or write as they are.
 """
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from onednn_py.backends.base import Plan
 from onednn_py.errors import DTypeError
+from onednn_py.problem.arrays import WRITTEN_IN_PLACE
 from onednn_py.problem.call_spec import CallSpec
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.foreign import as_output
@@ -35,9 +36,6 @@ Pick = Callable[[Sequence[Array]], Sequence[Array]]
 # its order take a microsecond.
 USES_PER_CACHE_HIT = 64
 
-# NumPy's flags of an array that oneDNN reads and writes in place.
-_DENSE_ALIGNED_WRITEABLE = 0x1 | 0x100 | 0x400
-
 
 def _no_plan() -> None:
     return None
@@ -46,16 +44,17 @@ def _no_plan() -> None:
 class BoundCall:
     """A call whose shapes, strides and types are known, so that only addresses are left to bind.
 
-    A function's call makes results by `new_results`, or asks `memory_of` whether its outputs can be
-    written; `execute` then finds the plan and runs it. Who holds a plan, which `plan` finds,
-    runs it by `run`, or with a single output by `run_into`, which checks that output by itself.
+    `plan` finds the plan. A call without outputs makes its results by `new_results`, any other one
+    asks `memory_of` whether its outputs can be written; `run` then executes the plan. For a single
+    output, `run_into` does both.
 
     Parameters
     ----------
     spec : CallSpec
     strides : mapping
         In elements, of inputs and of results; tensors that it does not have are dense. Where a
-        result has strides, `execute` alone may be called, with an array of these strides.
+        result has strides, only `plan` and `run` may be used, with an array of these strides: the
+        other methods are for dense results.
     fpmath_mode : str
 
     Attributes
@@ -72,6 +71,9 @@ class BoundCall:
         self.inputs = len(spec.inputs)
         self._dtype = DTYPES[spec.dtype]
         self._shapes = [view.shape for view in spec.results.values()]
+        # Of a call that returns an array, not `Gradients`.
+        is_single = len(self._shapes) == 1 and not spec.is_joint
+        self._only_shape = self._shapes[0] if is_single else None
         self._makers = [pool.maker(shape, self._dtype) for shape in self._shapes]
         self._names = (*spec.inputs, *spec.results)
         self._views = (*spec.inputs.values(), *spec.results.values())
@@ -104,17 +106,19 @@ class BoundCall:
     def new_results(self) -> list[Array]:
         return [make() for make in self._makers]
 
-    def accepts_outputs(self, arrays: Sequence[Array], outs: Sequence[Any]) -> bool:
+    def _is_written_in_place(self, out: Any, shape: tuple[int, ...] | None) -> bool:
+        """Whether an output is an array of this shape that oneDNN can write."""
+        return (
+            type(out) is ndarray
+            and out.shape == shape
+            and out.dtype is self._dtype
+            and out.flags.num & WRITTEN_IN_PLACE == WRITTEN_IN_PLACE
+        )
+
+    def _accepts(self, arrays: Sequence[Array], outs: Sequence[Any]) -> bool:
         """Whether these outputs can be written as they are while these inputs are read."""
-        dtype = self._dtype
-        for out, shape in zip(outs, self._shapes, strict=True):
-            if (
-                type(out) is not ndarray
-                or out.shape != shape
-                or out.dtype is not dtype
-                or out.flags.num & _DENSE_ALIGNED_WRITEABLE != _DENSE_ALIGNED_WRITEABLE
-            ):
-                return False
+        if not all(map(self._is_written_in_place, outs, self._shapes)):
+            return False
         tensors = list(arrays)
         for out in outs:
             for other in tensors:
@@ -128,44 +132,22 @@ class BoundCall:
 
         They are the outputs themselves, or NumPy arrays on the memory of another library's.
         """
-        if self.accepts_outputs(arrays, outs):
+        if self._accepts(arrays, outs):
             return outs
         try:
             written = [as_output("out", out) for out in outs]
         except DTypeError:  # which `run` raises in the caller's words
             return None
-        return written if self.accepts_outputs(arrays, written) else None
-
-    def execute(self, chosen: Settings, tensors: Sequence[Array]) -> None:
-        """Run the plan.
-
-        Parameters
-        ----------
-        chosen : Settings
-        tensors : sequence of ndarray
-            Inputs and results as they were bound, which overlap nowhere.
-        """
-        plan, pick = self.plan(chosen)
-        runner = plan.address_runner
-        if runner is None:
-            self.run(plan, pick, tensors)
-        else:
-            runner.run(runner.pointers(pick(tensors)))
+        return written if self._accepts(arrays, written) else None
 
     def run_into(self, plan: Plan, pick: Pick, tensors: Sequence[Any]) -> bool:
-        """Run a plan into the last of ``tensors``, the only result; False if that cannot be.
+        """Run a plan into the last of ``tensors``, the call's output; False if that cannot be.
 
         Whether tensors overlap follows from their addresses alone, since their layouts are
         known: addresses that were good once are good again.
         """
         out, runner = tensors[-1], plan.address_runner
-        if (
-            runner is None
-            or len(self._shapes) > 1
-            or out.shape != self._shapes[0]
-            or out.dtype is not self._dtype
-            or out.flags.num & _DENSE_ALIGNED_WRITEABLE != _DENSE_ALIGNED_WRITEABLE
-        ):
+        if runner is None or not self._is_written_in_place(out, self._only_shape):
             return False
         pointers = runner.pointers(pick(tensors))
         if not runner.run_again(pointers):

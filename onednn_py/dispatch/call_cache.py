@@ -125,7 +125,8 @@ def _execute(bound: BoundCall, tensors: Sequence[Any], out: Any, chosen: Setting
             named = dict(zip(spec.inputs, arrays, strict=True))
             return spec.returned(run(spec, named, outs, chosen))
         written = memory
-    bound.execute(chosen, arrays + written)
+    plan, pick = bound.plan(chosen)
+    bound.run(plan, pick, arrays + written)
     return spec.returned(outs)
 
 

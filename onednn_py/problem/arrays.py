@@ -23,6 +23,8 @@ from .foreign import as_array, as_output, type_name
 from .formats import are_nested, dense_strides
 
 __all__ = [
+    "READ_IN_PLACE",
+    "WRITTEN_IN_PLACE",
     "TensorSpec",
     "checked_output",
     "common_dtype",
@@ -37,6 +39,10 @@ Array = npt.NDArray[Any]
 
 # NumPy's own limit.
 MOST_AXES = 64
+
+# NumPy's flags, C-contiguous, aligned and writeable, of arrays that need no look at their strides.
+READ_IN_PLACE = 0x1 | 0x100
+WRITTEN_IN_PLACE = READ_IN_PLACE | 0x400
 
 
 @dataclass(frozen=True, slots=True, repr=False)

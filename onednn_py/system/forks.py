@@ -53,17 +53,27 @@ class _ForksWait:
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
-        if thread in self._inside:
-            self._inside[thread] += 1
-            return
-        with self._forking:
-            self._inside[thread] = 1
+        before = self._inside.get(thread, 0)
+        try:
+            if before:
+                self._inside[thread] = before + 1
+            else:
+                with self._forking:
+                    self._inside[thread] = 1
+        except BaseException:  # such as Ctrl-C, after which `with` calls no __exit__
+            self._set(thread, before)
+            raise
 
     def __exit__(self, *error: object) -> None:
         thread = threading.get_ident()
-        self._inside[thread] -= 1
-        if not self._inside[thread]:
-            del self._inside[thread]
+        self._set(thread, self._inside.get(thread, 1) - 1)
+
+    def _set(self, thread: int, number: int) -> None:
+        """Note in how many sections a thread is."""
+        if number:
+            self._inside[thread] = number
+        else:
+            self._inside.pop(thread, None)
 
     def _renew(self) -> None:
         # Reentrant: a signal handler may fork while its thread takes the lock.
@@ -76,6 +86,10 @@ class _ForksWait:
         own, latest = {threading.get_ident()}, time.monotonic() + LONGEST_WAIT
         while self._inside.keys() - own and time.monotonic() < latest:
             time.sleep(PAUSE)
+        # No other fork waits for these sections. One of them may have ended where Ctrl-C came
+        # before __exit__ began, and would be waited for by every fork.
+        for thread in self._inside.keys() - own:
+            self._inside.pop(thread, None)
 
     def _after(self) -> None:
         self._forking.release()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import time
 from collections.abc import Iterable
@@ -255,3 +257,13 @@ def test_the_documented_name_with_its_version() -> None:
     specs = [TensorSpec(shape, np.float32) for shape in ((1, 3, 2), (2, 4, 2))]
     planned = onednn_py.plan("ConvolutionBackpropData-1", *specs)
     assert repr(planned) == repr(onednn_py.plan("ConvolutionBackpropData", *specs))
+
+
+def test_copies_are_the_object_and_other_processes_are_refused(backend: str) -> None:
+    tensors = np.ones((1, 5, 2), np.float32), np.ones((3, 2, 4), np.float32)
+    plan = onednn_py.plan("convolution", *tensors, backend=backend)
+    for one, what in ((plan, "a Plan holds"), (plan.pack("weights", tensors[1]), "a PackedTensor")):
+        assert copy.copy(one) is one
+        assert copy.deepcopy([one])[0] is one
+        with pytest.raises(TypeError, match=what):
+            pickle.dumps(one)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onednn_py
-from onednn_py.api.plan import PackedTensor
+from onednn_py.api.packed import PackedTensor
 
 pytestmark = pytest.mark.frameworks
 

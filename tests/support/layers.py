@@ -132,9 +132,11 @@ NOT_PUBLIC = {
 
 # Modules of the core without a test file of their name, and the file that tests them.
 TESTED_BY = {
+    "api.cache": "dispatch/test_call_cache_limits.py",
     "api.conv_transpose": "api/test_gradients.py",
     "api.convolution": "api/test_gradients.py",
     "api.info": "backends/onednn/binding/test_library.py",
+    "api.packed": "backends/onednn/execution/test_packing.py",
     "api.types": "typing_examples.py",
     "dispatch.general_call": "problem/test_arrays.py",
     "dispatch.settings": "test_config.py",

@@ -134,3 +134,34 @@ def test_an_error_ends_a_section() -> None:
     with pytest.raises(ZeroDivisionError), forks_wait:
         raise ZeroDivisionError
     assert not forks_wait._inside
+
+
+def test_an_interrupt_that_comes_before_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`with` calls no __exit__ where __enter__ ends with an error."""
+
+    class Forking:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: object) -> None:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(forks_wait, "_forking", Forking())
+    with pytest.raises(ZeroDivisionError), forks_wait:
+        raise AssertionError("the section was entered")
+    assert not forks_wait._inside
+
+
+@needs_fork
+def test_only_one_fork_waits_for_a_section_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where an interrupt comes before the first line of __exit__."""
+    monkeypatch.setattr(forks, "LONGEST_WAIT", 1.0)
+    thread = threading.Thread(target=forks_wait.__enter__)
+    thread.start()
+    thread.join()
+    assert exit_code() == 0
+    begin = time.monotonic()
+    assert exit_code() == 0
+    assert time.monotonic() - begin < forks.LONGEST_WAIT
+    assert not forks_wait._inside

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from onednn_py.backends.onednn.binding import openmp
 from onednn_py.system import blas_threads, memory_pool, parallel
 from onednn_py.system.memory_pool import Block, Pool
 
@@ -228,3 +229,24 @@ def test_a_limit_of_threads_that_interrupts_another(monkeypatch: pytest.MonkeyPa
     assert Controller.num_threads == 4
     lasting.__exit__(None, None, None)
     assert Controller.num_threads == 2
+
+
+def test_an_interrupt_while_a_number_is_set() -> None:
+    """A thread keeps its number where Ctrl-C comes as soon as OpenMP has another one."""
+
+    class InterruptedRuntime:
+        def __init__(self) -> None:
+            self.number = 2
+
+        def omp_get_max_threads(self) -> int:
+            return self.number
+
+        def omp_set_num_threads(self, number: int) -> None:
+            self.number = number
+            if number == 1:
+                raise ZeroDivisionError
+
+    interrupted = InterruptedRuntime()
+    with pytest.raises(ZeroDivisionError), openmp.OpenMP(interrupted).on(1):
+        raise AssertionError("the block was entered")
+    assert interrupted.number == 2

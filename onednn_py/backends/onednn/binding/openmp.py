@@ -80,8 +80,8 @@ class OpenMP:
             yield
             return
         before = self._get()
-        self._set(number)
         try:
+            self._set(number)
             yield
         finally:
             self._set(before)

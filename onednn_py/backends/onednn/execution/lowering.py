@@ -276,7 +276,8 @@ class Lowering:
         """Return the buffer of an input that another primitive reads in the same layout."""
         equal = self._engine.equal
         for other, index in present:
-            if equal(tensor.user, other.user) and equal(tensor.wanted, other.wanted):
+            begins = tensor.part.begin == other.part.begin
+            if begins and equal(tensor.user, other.user) and equal(tensor.wanted, other.wanted):
                 return index
         return None
 

@@ -69,7 +69,8 @@ class PackedInput:
 
     def is_read_by(self, engine: Engine, program: Program, order: Hashable = None) -> bool:
         """Whether a program's primitives take the operand in the same layout and order."""
-        if engine is not self._engine or order != self._order:
+        # A forked child has another engine; memory descriptors belong to none.
+        if engine.library is not self._engine.library or order != self._order:
             return False
         taken = _taken(program, self.name, program.input_reorder(self.name))
         return engine.equal(taken, self._desc)
