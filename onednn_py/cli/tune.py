@@ -170,9 +170,8 @@ def _tune_case(case: Case, budget: float, *, again: bool) -> Outcome:
     if reason := ONEDNN.supports(problem):
         return Outcome(case, NUMPY, reason)
     if not again and (found := recall(problem)):
-        choice, entry = found
-        times = (entry.heuristic_microseconds, entry.microseconds)
-        return Outcome(case, KNOWN, str(choice), *times)
+        times = (found.entry.heuristic_microseconds, found.entry.microseconds)
+        return Outcome(case, KNOWN, str(found.choice), *times)
     try:
         measured = ONEDNN.measure(problem, budget)
     except OneDNNError as error:

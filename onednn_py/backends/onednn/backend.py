@@ -21,11 +21,12 @@ from .selection.choice import Choice
 from .selection.decide import decide
 from .selection.equivalents import equivalent
 from .selection.limits import unsupported
-from .selection.select import is_possible, with_equal_threads
+from .selection.select import chosen, with_equal_threads
+from .selection.validity import invalid
 from .selection.workspace import exceeds_limit
 from .wisdom import Entry, Machine, store
 
-__all__ = ["OneDNNBackend", "machine_here", "recall"]
+__all__ = ["Known", "OneDNNBackend", "machine_here", "recall"]
 
 _log = logging.getLogger("onednn_py")
 
@@ -39,6 +40,14 @@ class _Decision(NamedTuple):
     candidate: Candidate
     is_by_rules: bool = False
     timings: Sequence[tuple[str, float]] = ()
+
+
+class Known(NamedTuple):
+    """What wisdom has for a problem: how it is computed, and the times that were measured."""
+
+    choice: Choice
+    entry: Entry
+    candidate: Candidate
 
 
 class OneDNNBackend:
@@ -111,13 +120,14 @@ class OneDNNBackend:
 
     def _decide(self, problem: Problem, effort: str) -> _Decision:
         known = recall(problem)
-        if known is None and effort == "measure":
+        if known is not None:
+            return _Decision(known.candidate)
+        if effort == "measure":
             plan = self.measure(problem).plan
             return _Decision(plan.candidates[0], timings=plan.timings)
-        choice = None if known is None else known[0]
         engine = current_engine()
-        candidate = decide(engine, equivalent(problem, engine.library.cpu_isa), choice)
-        return _Decision(candidate, is_by_rules=choice is None)
+        candidate = decide(engine, equivalent(problem, engine.library.cpu_isa))
+        return _Decision(candidate, is_by_rules=True)
 
 
 def _sharing_plan(
@@ -143,20 +153,32 @@ def _sharing_plan(
     return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
 
 
-def recall(problem: Problem) -> tuple[Choice, Entry] | None:
-    """Return the choice that wisdom has for a problem on this machine, and its entry, or None."""
+def recall(problem: Problem) -> Known | None:
+    """Return what wisdom has for a problem on this machine, None if it has nothing that works.
+
+    Wisdom of another version of this package may name a candidate that is over a limit now, or has
+    a known defect; a file may have been edited.
+    """
     if store.is_empty():
         return None
-    opened = current_engine().library
-    problem = equivalent(problem, opened.cpu_isa)
-    entry = store.recall(_machine(opened), problem.name)
+    engine = current_engine()
+    problem = equivalent(problem, engine.library.cpu_isa)
+    entry = store.recall(_machine(engine.library), problem.name)
     if entry is None:
         return None
     choice = Choice.from_dict(entry.choice)
-    if choice is None or not is_possible(problem, choice):
-        _log.warning("wisdom: ignored: %s is no choice", dict(entry.choice))
+    candidate = None
+    if choice is None:
+        reason: str | None = f"{dict(entry.choice)} is no choice"
+    else:
+        reason = invalid(problem, choice)
+        if reason is None:
+            candidate = chosen(engine, problem, choice)
+    if choice is None or candidate is None:
+        reason = reason or f"there is no {choice} within the limits"
+        _log.warning("wisdom: ignored for %s: %s", problem.name, reason)
         return None
-    return choice, entry
+    return Known(choice, entry, candidate)
 
 
 def machine_here() -> Machine | None:

@@ -11,7 +11,7 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError, wisdom
-from onednn_py.backends.onednn import autotune, backend, machine_here
+from onednn_py.backends.onednn import autotune, backend, machine_here, recall
 from onednn_py.backends.onednn.autotune import Measured
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
@@ -184,16 +184,20 @@ class TestWisdom:
         ids=str,
     )
     def test_a_choice_that_onednn_has_not_is_replaced(
-        self, changes: dict[str, Any], measured: list[str]
+        self, changes: dict[str, Any], measured: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
         run = run_of()
         expected = build_plan(current_engine(), run.problem).choice
         self.remember(run, {**expected.as_dict(), **changes})
-        for effort in ("heuristic", "measure"):
-            plan = plan_problem(run.problem, effort=effort)
-            assert plan.choice == expected
-            run.check(plan)
+        plan = plan_problem(run.problem)
+        assert plan.choice == expected
+        assert f"wisdom: ignored for {run.problem.name}: there is no " in caplog.text
+        assert recall(run.problem) is None
         assert not measured
+        run.check(plan)
+        run.check(plan_problem(run.problem, effort="measure"))
+        assert len(measured) == 1
+        assert recall(run.problem) is not None
 
     @pytest.mark.parametrize(
         "choice",
@@ -214,7 +218,7 @@ class TestWisdom:
         self.remember(run, choice)
         plan = plan_problem(run.problem)
         assert plan.choice == build_plan(current_engine(), run.problem).choice
-        assert "is no choice" in caplog.text
+        assert f"wisdom: ignored for {run.problem.name}: " in caplog.text
         run.check(plan)
         # Measuring replaces it.
         plan_problem(run.problem, effort="measure")

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Choice"]
+__all__ = ["LAYOUTS", "Choice"]
+
+# Memory layouts worth trying, of activations and of weights.
+LAYOUTS = (
+    ("any", "any"),
+    ("given", "any"),
+    ("given", "given"),
+    ("nxc", "any"),
+    ("ncx", "any"),
+)
 
 # Wisdom of version 0.1 has these names of fields and values.
 _OLDER_FIELDS = {"pieces": "chunks", "cut": "split_axis"}

@@ -11,7 +11,7 @@ from .bias_sums import products_write_gradient
 from .choice import Choice
 from .limits import compute_dtypes
 from .preference import Preference
-from .rules import DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
+from .rules import AMX_FAMILIES, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
 from .thresholds import (
     GEMM_EXECUTION_FLOPS,
     Work,
@@ -102,6 +102,8 @@ def preferences(
             problem, dtype, available=available, cpu_isa=cpu_isa, halves_avx512=halves_avx512
         )
         for rule in rules(shape):
+            if rule.family in AMX_FAMILIES and cpu_isa and not shape.has_amx:
+                continue
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
             for formulation in _sooner_planned(problem, shape, rule):
@@ -171,7 +173,7 @@ def _is_executed_once(shape: Shape, formulation: str) -> bool:
 
 def _preferred_dtypes(problem: Problem, cpu_isa: str) -> tuple[str, ...]:
     """Return the data types in which to compute a problem, best first."""
-    dtypes = compute_dtypes(problem)
+    dtypes = compute_dtypes(problem, cpu_isa)
     elements = problem.src.size + problem.dst.size
     if (
         problem.dtype == "bf16"

@@ -11,8 +11,7 @@ from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem
 
 from .candidate import Candidate
-from .choice import Choice
-from .chunks import SPLIT_AXES
+from .choice import LAYOUTS, Choice
 from .defects import is_reference
 from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
@@ -42,19 +41,7 @@ from .workspace import (
     split_within_limit,
 )
 
-__all__ = ["candidate_of", "candidates", "is_possible", "select", "with_equal_threads"]
-
-# The most that a choice from a file may name.
-MOST_CHUNKS = 1024
-
-# Memory layouts worth trying, of activations and of weights.
-LAYOUTS = (
-    ("any", "any"),
-    ("given", "any"),
-    ("given", "given"),
-    ("nxc", "any"),
-    ("ncx", "any"),
-)
+__all__ = ["candidate_of", "candidates", "chosen", "select", "with_equal_threads"]
 
 # The implementations that are worth trying where a formulation is made for them.
 FAMILIES = {
@@ -93,6 +80,19 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
         "unimplemented",
         "no implementation, or only some with a known defect for this problem",
     )
+
+
+def chosen(engine: Engine, problem: Problem, choice: Choice) -> Candidate | None:
+    """Return the candidate of a choice, None if this library and this CPU do not have it.
+
+    Raises
+    ------
+    OneDNNError
+        With any status but ``unimplemented``.
+    """
+    if not _may_gain(engine, problem, choice.formulation):
+        return None
+    return candidate_of(engine, problem, Preference(choice))
 
 
 def _without_loops(engine: Engine, candidate: Candidate, preference: Preference) -> Candidate:
@@ -227,22 +227,6 @@ def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterat
             yield Candidate(formulation, decided, descriptors)
 
 
-def is_possible(problem: Problem, choice: Choice) -> bool:
-    """Whether a choice that comes from elsewhere, a file perhaps, is valid for this problem.
-
-    Another compute type than these would round the caller's numbers.
-    """
-    return (
-        choice.compute_dtype in compute_dtypes(problem)
-        and choice.formulation in FORMULATIONS
-        and (choice.activations, choice.weights) in LAYOUTS
-        and choice.split_axis in SPLIT_AXES
-        and choice.chunks in range(1, MOST_CHUNKS + 1)
-        and (choice.split_axis != "minibatch" or problem.src.shape[0] % choice.chunks == 0)
-        and (problem.has_bias_gradient or not choice.bias_apart)
-    )
-
-
 def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
     """Yield every way to compute a problem that may be the fastest, each once.
 
@@ -253,7 +237,7 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
     known: set[Choice] = set()
     apart = (False, True) if problem.has_bias_gradient else (False,)
     for threads in (1, 0) if may_run_on_one_thread(problem) else (0,):
-        for dtype in compute_dtypes(problem):
+        for dtype in compute_dtypes(problem, engine.library.cpu_isa):
             good = minibatch_chunks(problem, dtype)
             numbers = [n for n in (good // 2, good, 2 * good) if good > 1 and n > 1]
             formulations = [one for one in FORMULATIONS if _may_gain(engine, problem, one)]

@@ -14,6 +14,7 @@ from onednn_py.problem.problem import Direction, Problem
 __all__ = [
     "EXECUTION_FLOPS",
     "GEMM_EXECUTION_FLOPS",
+    "MOST_MINIBATCH_CHUNKS",
     "Work",
     "fit_one_thread",
     "is_small",
@@ -59,7 +60,7 @@ LEAST_BYTES = 20_000_000
 CHUNK_BYTES = 4_500_000
 DEPTHWISE_CHUNK_BYTES = 3_200_000
 # More are beyond the memory of machines.
-MOST_CHUNKS = 2**16
+MOST_MINIBATCH_CHUNKS = 2**16
 
 # A problem that is computed in another type is converted too, and NumPy's share of the work gains
 # more from the caches: depthwise 128, 56 x 56, 3x3 in float16 with 4 images takes 1.5 times as long
@@ -160,12 +161,12 @@ def minibatch_chunks(problem: Problem, compute_dtype: str) -> int:
     depthwise = problem.groups > 1 and problem.weights.shape[1:3] == (1, 1)
     depthwise_weights = depthwise and problem.direction is Direction.BACKWARD_WEIGHTS
     if depthwise_weights and compute_dtype == "f32" and nbytes >= IMAGE_BYTES * images:
-        return images if images <= MOST_CHUNKS else 1
+        return images if images <= MOST_MINIBATCH_CHUNKS else 1
     if nbytes < (LEAST_CONVERTED_BYTES if is_cast else LEAST_BYTES):
         return 1
     least_images = 1 if is_cast else 2
     if depthwise_weights and compute_dtype == "bf16":
         least_images = LEAST_BF16_IMAGES
     chunk_bytes = DEPTHWISE_CHUNK_BYTES if depthwise else CHUNK_BYTES
-    most = min(nbytes // chunk_bytes, images // least_images, MOST_CHUNKS)
+    most = min(nbytes // chunk_bytes, images // least_images, MOST_MINIBATCH_CHUNKS)
     return max((number for number in range(1, most + 1) if images % number == 0), default=1)

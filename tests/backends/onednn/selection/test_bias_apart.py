@@ -23,7 +23,8 @@ from onednn_py.backends.onednn.selection.heuristics import (
     gains_from_bias_apart,
 )
 from onednn_py.backends.onednn.selection.rules import GEMM, JIT, JIT_1X1
-from onednn_py.backends.onednn.selection.select import candidate_of, candidates, is_possible
+from onednn_py.backends.onednn.selection.select import candidate_of, candidates
+from onednn_py.backends.onednn.selection.validity import invalid
 from onednn_py.problem.problem import Problem, TensorLayout
 from tests.support.candidate_runs import FORMATS, NETWORKS, CandidateRun
 from tests.support.cases import CURATED, Case, case
@@ -60,7 +61,7 @@ def test_every_candidate_with_its_bias_apart(name: str, operation: str, data_for
     assert wanted
     for candidate in wanted:
         assert candidate.choice.bias_apart
-        assert is_possible(run.problem, candidate.choice)
+        assert invalid(run.problem, candidate.choice) is None
         run.check(OneDNNPlan(current_engine(), candidate))
 
 
@@ -217,13 +218,13 @@ def test_kernels_that_read_channels_last_never_sum_a_large_bias_gradient(
 )
 def test_only_a_bias_gradient_can_be_apart(operation: str) -> None:
     problem = run_of(CURATED["2d"], "f32", "NCX", operation).problem
-    assert not is_possible(problem, Choice("f32", bias_apart=True))
+    assert invalid(problem, Choice("f32", bias_apart=True)) is not None
     assert not any(one.choice.bias_apart for one in candidates(current_engine(), problem))
 
 
 def test_a_bias_that_is_not_asked_for_is_not_apart() -> None:
     problem = replace(run_of(CURATED["2d"], "f32", "NCX").problem, bias=None)
-    assert not is_possible(problem, Choice("f32", bias_apart=True))
+    assert invalid(problem, Choice("f32", bias_apart=True)) is not None
     assert not any(one.choice.bias_apart for one in candidates(current_engine(), problem))
 
 

@@ -22,7 +22,8 @@ from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.matmul import Product, as_product, is_matrix
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.product_formulations import MOST_IMAGES
-from onednn_py.backends.onednn.selection.select import candidate_of, candidates, is_possible
+from onednn_py.backends.onednn.selection.select import candidate_of, candidates
+from onednn_py.backends.onednn.selection.validity import invalid
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Direction, Problem, TensorLayout
 from tests.support.candidate_runs import (
@@ -285,7 +286,7 @@ def test_a_library_without_matmul_has_no_such_candidates(monkeypatch: pytest.Mon
     assert found
     assert "matmul" not in found
     choice = Choice("f32", "matmul", "given", implementation="brg:avx512_core")
-    assert is_possible(problem, choice)
+    assert invalid(problem, choice) is None
     assert candidate_of(engine, problem, Preference(choice)) is None
 
 

@@ -15,17 +15,15 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
 from onednn_py.backends.onednn.selection import descriptors, select
 from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.choice import LAYOUTS, Choice
 from onednn_py.backends.onednn.selection.defects import DEFECTS, forbidden, is_reference
 from onednn_py.backends.onednn.selection.formulations import FORMULATIONS, formulate
 from onednn_py.backends.onednn.selection.padded_channels import is_worth_padding
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import GEMM, NOT_GEMM
 from onednn_py.backends.onednn.selection.select import (
-    LAYOUTS,
     candidate_of,
     candidates,
-    is_possible,
     with_equal_threads,
 )
 from onednn_py.backends.onednn.selection.thresholds import (
@@ -34,6 +32,7 @@ from onednn_py.backends.onednn.selection.thresholds import (
     Work,
     may_run_on_one_thread,
 )
+from onednn_py.backends.onednn.selection.validity import invalid
 from onednn_py.backends.onednn.selection.workspace import feasible, split_candidate
 from onednn_py.problem.problem import Problem
 from onednn_py.tools.benchdnn.case import Case as Benchdnn
@@ -74,7 +73,7 @@ def check_all(geometry: Case, operation: str, dtype: str) -> set[str]:
         for choice in choices:
             assert choice.implementation
             assert not choice.reference
-            assert is_possible(run.problem, choice)
+            assert invalid(run.problem, choice) is None
             assert Choice.from_dict(choice.as_dict()) == choice
     return formulations
 
@@ -162,33 +161,6 @@ def test_nothing_forbidden_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(descriptors, "forbidden", forbidden_or_banned)
     assert {candidate.choice.implementation for candidate in run.candidates()} == before - {banned}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"compute_dtype": "bf16"},
-        {"compute_dtype": "f16"},
-        {"compute_dtype": "u8"},
-        {"compute_dtype": ""},
-        {"formulation": "winograd"},
-        {"formulation": ""},
-        {"activations": "nchw"},
-        {"weights": "nxc"},
-        {"activations": "ncx", "weights": "given"},
-        {"chunks": 0},
-        {"chunks": -1},
-        {"chunks": 3},
-        {"chunks": 2**40},
-        {"chunks": 2**40, "split_axis": "spatial"},
-        {"split_axis": "columns"},
-    ],
-    ids=str,
-)
-def test_choices_that_are_not_possible(fields: dict[str, Any]) -> None:
-    problem = CandidateRun(CURATED["2d"].integers("f32"), "convolution", "NXC").problem
-    assert is_possible(problem, Choice("f32"))
-    assert not is_possible(problem, Choice(**{"compute_dtype": "f32", **fields}))
 
 
 def gap_behind_rows(array: np.ndarray) -> np.ndarray:

@@ -65,7 +65,7 @@ from .lines_and_volumes import DILATED_VOLUMES, LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
 from .patches import PATCHES
 from .products import PRODUCTS
-from .rule import ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
+from .rule import AMX_FAMILIES, ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
 from .small import SMALL
 from .strided import STRIDED_DATA
 from .strided_1x1 import STRIDED_1X1
@@ -76,6 +76,7 @@ from .without_amx_bf16 import BF16_WITHOUT_AMX
 from .without_amx_f32 import F32_WITHOUT_AMX
 
 __all__ = [
+    "AMX_FAMILIES",
     "ANY_NAME",
     "DEPTHWISE",
     "GEMM",

@@ -13,6 +13,7 @@ from onednn_py.problem.problem import Direction, Problem
 
 __all__ = [
     "AMX_1X1",
+    "AMX_FAMILIES",
     "AMX_JIT",
     "AMX_MATMUL",
     "ANY_NAME",
@@ -74,6 +75,7 @@ MATMUL = re.compile(r"^brg:")
 AMX_JIT = re.compile(r"(^|\+)jit:avx512_core_amx")
 AMX_1X1 = re.compile(r"(^|\+)jit_1x1:avx512_core_amx")
 AMX_MATMUL = re.compile(r"^brg:avx512_core_amx")
+AMX_FAMILIES = (AMX_JIT, AMX_1X1, AMX_MATMUL)
 ANY_NAME = re.compile("")
 
 # Bytes, after which the sets of the first cache repeat.
