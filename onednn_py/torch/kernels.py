@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -32,6 +33,10 @@ _mkldnn_deterministic = torch._C._get_mkldnn_deterministic
 _float32_precision = torch._C._get_fp32_precision_getter
 _num_threads = torch.get_num_threads
 _tracing_state = torch._C._get_tracing_state
+
+_number_of_modes = torch._C._len_torch_function_stack
+DisableTorchFunction = torch._C.DisableTorchFunction
+_NO_MODES: AbstractContextManager[None] = nullcontext()
 
 FLOAT64 = torch.float64
 
@@ -127,15 +132,18 @@ class Kernels:
         contest = None
         if name in self.active:
             try:
-                decision = self._decide(name, tensors, numbers, bias_shape, mask)
-                contest = decision.contest
-                if decision.run is not None and (contest is None or contest.is_ours):
-                    start = perf_counter()
-                    result = decision.run(tensors)
-                    if contest is not None:
-                        contest.add(True, perf_counter() - start)
-                    count_taken(name)
-                    return result
+                # A mode of the program, which is active where C++ calls the operation, would see
+                # and may alter what is asked of the tensors here.
+                with DisableTorchFunction() if _number_of_modes() else _NO_MODES:
+                    decision = self._decide(name, tensors, numbers, bias_shape, mask)
+                    contest = decision.contest
+                    if decision.run is not None and (contest is None or contest.is_ours):
+                        start = perf_counter()
+                        result = decision.run(tensors)
+                        if contest is not None:
+                            contest.add(True, perf_counter() - start)
+                        count_taken(name)
+                        return result
                 reason = decision.reason if contest is None else contest.reason
             except Exception as error:
                 if is_of_program(error):

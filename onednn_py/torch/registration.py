@@ -89,8 +89,7 @@ def enable(*, forward: bool = True, effort: Effort | None = None) -> None:
     -----
     Of each size of 64 KiB and more two results, and all of 32 MiB and more, lie on memory that is
     used again when the last tensor on it is gone, up to `onednn_py.set_cache_limit`. Other results
-    lie on PyTorch's own memory. Storages of the former cannot be resized, nor can those of results
-    that NumPy has seen: in a type that the CPU lacks, or of tensors that are copied first.
+    lie on PyTorch's own memory. Storages of the former cannot be resized.
 
     On Linux, glibc's allocator is told to keep freed memory, up to a quarter of the machine's and
     2 GiB at the most, in place of returning it to the system at every step and taking it again.

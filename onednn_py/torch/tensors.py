@@ -52,19 +52,31 @@ _DTYPES = {
 }
 
 
+class _Memory:
+    """A tensor as NumPy reads it by ``__array_interface__``, alive as long as the array."""
+
+    def __init__(self, tensor: torch.Tensor, dtype: np.dtype[Any]) -> None:
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tuple(tensor.shape),
+            "typestr": dtype.str,
+            "data": (tensor.data_ptr(), False),
+            "strides": tuple(stride * dtype.itemsize for stride in tensor.stride()),
+        }
+
+
 def array_of(tensor: torch.Tensor) -> Array:
     """Return a tensor's array, which shares its memory.
 
-    ``tensor.numpy()`` knows no bfloat16, whose bits are read as integers instead.
+    Not by ``tensor.numpy()``, after which PyTorch resizes the tensor's storage no more: it may be
+    the program's own, such as the parameters that FSDP frees between layers.
     """
-    if tensor.requires_grad:  # parameters in inference mode; no graph is recorded here
-        tensor = tensor.detach()
-    if tensor.dtype is torch.bfloat16:
-        tensor = tensor.view(torch.int16)
-        array: Array = tensor.numpy().view(_DTYPES[torch.bfloat16])
-    else:
-        array = tensor.numpy()
-    return array
+    dtype = _DTYPES[tensor.dtype]
+    if tensor.dtype is torch.bfloat16:  # which NumPy has no name for
+        bits: Array = np.asarray(_Memory(tensor, np.dtype(np.int16)))
+        return bits.view(dtype)
+    return np.asarray(_Memory(tensor, dtype))
 
 
 def channels_last(array: Array) -> Array:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import onednn_py.torch
 from tests.support.paths import ROOT
@@ -52,6 +54,36 @@ def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
     torch.distributed.destroy_process_group()
     taken = sum(onednn_py.torch.statistics().taken.values())
     return {"losses": losses, "gradients": last, "weights": weights, "taken": taken}
+
+
+def sharded(rank: str, folder: str, enabled: str) -> dict[str, Any]:
+    """Train one of two ranks by FSDP, which frees each layer's weights behind the layer."""
+    torch.set_num_threads(1)
+    store = torch.distributed.FileStore(str(Path(folder) / "store"), 2)
+    torch.distributed.init_process_group(
+        "gloo", store=store, rank=int(rank), world_size=2, timeout=timedelta(seconds=60)
+    )
+    if enabled == "enabled":
+        onednn_py.torch.enable()
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d
+    network = torch.nn.Sequential(convolution(8, 16, 3), torch.nn.ReLU(), convolution(16, 8, 3))
+    mesh = init_device_mesh("cpu", (2,))
+    for layer in (network[0], network[2], network):
+        fully_shard(layer, mesh=mesh)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    losses = []
+    for number in range(3):
+        generator = torch.Generator().manual_seed(10 * number + int(rank))
+        loss = network(torch.randn(2, 8, 16, 12, generator=generator)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    taken = sum(onednn_py.torch.statistics().taken.values())
+    return {"losses": losses, "taken": taken}
 
 
 def switching(rounds: str) -> dict[str, Any]:
@@ -141,6 +173,7 @@ def resident() -> int:
 
 PROGRAMS = {
     "distributed": distributed,
+    "sharded": sharded,
     "switching": switching,
     "training": training,
     "shapes": shapes,
@@ -152,7 +185,7 @@ if __name__ == "__main__":
         signal.alarm(100)
     with all_taken():
         print(json.dumps(PROGRAMS[sys.argv[1]](*sys.argv[2:])), flush=True)
-    if sys.argv[1] == "distributed":
+    if sys.argv[1] in ("distributed", "sharded"):
         # Threads of gloo outlive `destroy_process_group`. When such a thread releases a tensor
         # while the interpreter ends, PyTorch itself aborts the process (pytorch#190489), so the
         # interpreter is not ended here.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import onednn_py.torch
@@ -273,3 +275,36 @@ def test_one_tensor_of_a_result_outlives_the_others() -> None:
                 torch.autograd.grad(module(src + 1).square().sum(), src)
         assert calls.calls == 12
         assert torch.equal(kept, right)
+
+
+class Doubles(TorchFunctionMode):
+    """Makes float64 of all that the program's functions return, and notes their names."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.seen.append(function.__name__)
+        found = function(*args, **(kwargs or {}))
+        return found.double() if type(found) is torch.Tensor else found
+
+
+def test_modes_do_not_see_how_a_call_of_compiled_code_is_computed() -> None:
+    """PyTorch sets modes aside where Python calls an operation, but not where C++ does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = torch.jit.script(torch.nn.Conv2d(16, 8, 3))
+    src = integers(4, 16, 20, 20)
+    expected = module(src)
+    with Doubles() as alone:
+        module(src)
+    with onednn_py.torch.enabled(), counted() as calls:
+        for _ in range(2):  # decided, and known
+            with Doubles() as mode:
+                found = module(src)
+            assert found.dtype is torch.float32
+            torch.testing.assert_close(found, expected)
+            assert mode.seen == alone.seen
+    assert calls.taken == {"convolution": 2}

@@ -13,6 +13,7 @@ import onednn_py
 import onednn_py.torch
 from onednn_py.system.memory_pool import pool
 from onednn_py.torch.tensors import MADE_AT_ONCE, MOST_POOLED, SMALLEST_HOLE, _without_elements
+from tests.support.torch_comparison import counted
 from tests.support.torch_programs import run_program
 
 pytestmark = [
@@ -160,3 +161,22 @@ def test_small_results_are_tensors_that_can_be_resized(form: torch.memory_format
     assert dst.is_contiguous(memory_format=form)
     assert not dst.is_inference()
     assert dst.resize_(50, 50).fill_(1).sum() == 2500
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_programs_own_tensors_can_be_resized(dtype: torch.dtype) -> None:
+    """As FSDP frees and fills parameters, and `out=` fills a buffer for one batch after another."""
+    src, weights = (torch.ones(shape, dtype=dtype) for shape in ((4, 16, 20, 20), (8, 16, 3, 3)))
+    bias = torch.ones(8, dtype=dtype)
+    diff_dst = torch.ones(4, 8, 18, 18, dtype=dtype)
+    strides = torch.ones(16, 20, 20, dtype=dtype).expand(4, 16, 20, 20)
+    arguments = [8], (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (True, True, True)
+    with onednn_py.torch.enabled(), counted() as calls:
+        for activations in (src, strides):
+            dst = torch.nn.functional.conv2d(activations, weights, bias)
+            found = torch.ops.aten.convolution_backward(diff_dst, activations, weights, *arguments)
+    assert calls.taken == {"convolution": 2, "convolution_backward": 2}
+    assert (dst == 145).all()
+    for tensor in (src, weights, bias, diff_dst, strides, found[1], found[2]):
+        assert tensor.untyped_storage().resizable()
+    weights.untyped_storage().resize_(0)

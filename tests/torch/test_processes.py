@@ -31,10 +31,10 @@ pytestmark = [
 F = torch.nn.functional
 
 
-def run_ranks(folder: Path, how: str) -> list[dict[str, Any]]:
-    """Run two ranks, and end both whatever happens."""
+def run_ranks(folder: Path, program: str, how: str) -> list[dict[str, Any]]:
+    """Run two ranks of a program, and end both whatever happens."""
     folder.mkdir()
-    command = [sys.executable, "-m", "tests.support.torch_programs", "distributed"]
+    command = [sys.executable, "-m", "tests.support.torch_programs", program]
     environment = {
         **os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
     }  # fmt: skip
@@ -56,11 +56,16 @@ def run_ranks(folder: Path, how: str) -> list[dict[str, Any]]:
     return [json.loads(out) for out, _ in outputs]
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch without gloo")
-@pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface is called lo on Linux")
+needs_gloo = pytest.mark.skipif(
+    sys.platform != "linux" or not torch.distributed.is_available(),
+    reason="the loopback interface is called lo on Linux, where PyTorch has gloo",
+)
+
+
+@needs_gloo
 def test_two_ranks_train_together(tmp_path: Path) -> None:
-    plain = run_ranks(tmp_path / "plain", "plain")
-    ours = run_ranks(tmp_path / "ours", "enabled")
+    plain = run_ranks(tmp_path / "plain", "distributed", "plain")
+    ours = run_ranks(tmp_path / "ours", "distributed", "enabled")
     assert [rank["taken"] for rank in plain] == [0, 0]
     assert all(rank["taken"] for rank in ours)
     # Gradients are summed over ranks: both have the same, while their losses are their own.
@@ -72,6 +77,18 @@ def test_two_ranks_train_together(tmp_path: Path) -> None:
             torch.testing.assert_close(
                 torch.tensor(ran[name]), torch.tensor(right[name]), rtol=1e-4, atol=1e-4
             )
+
+
+@needs_gloo
+def test_two_ranks_share_parameters(tmp_path: Path) -> None:
+    """FSDP gives the memory of a layer's weights back, and takes it again for the next step."""
+    plain = run_ranks(tmp_path / "plain", "sharded", "plain")
+    ours = run_ranks(tmp_path / "ours", "sharded", "enabled")
+    for ran, right in zip(ours, plain, strict=True):
+        assert (right["taken"], ran["taken"]) == (0, 12)
+        torch.testing.assert_close(
+            torch.tensor(ran["losses"]), torch.tensor(right["losses"]), rtol=1e-5, atol=1e-5
+        )
 
 
 class Blurred(Dataset[tuple[torch.Tensor, int]]):

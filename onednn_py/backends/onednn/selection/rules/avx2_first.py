@@ -207,6 +207,7 @@ AVX2_FIRST = (
         lambda s: (
             s.forward
             and s.larger_kernel
+            and not s.depthwise
             and not s.volume
             and s.group_channels < 4
             and s.group_products < 50

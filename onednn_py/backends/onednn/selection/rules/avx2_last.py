@@ -87,6 +87,7 @@ AVX2_LAST = (
             s.dense
             and s.data
             and not s.transposed
+            and s.is_1x1
             and s.outputs < 150
             and s.images >= 2
             and s.channels >= 2
@@ -177,6 +178,7 @@ AVX2_LAST = (
             s.dense
             and s.forward
             and not s.transposed
+            and s.is_1x1
             and not s.is_split
             and s.inputs < 150
             and s.outputs >= 3
@@ -198,7 +200,7 @@ AVX2_LAST = (
         "0.91, 1.19 of 43",
     ),
     Rule(
-        lambda s: s.dense and s.forward and s.transposed and s.inputs < 50,
+        lambda s: s.dense and s.forward and s.transposed and s.is_1x1 and s.inputs < 50,
         "given",
         JIT_1X1_AVX2,
         "0.78, 1.05 of 46",

@@ -188,7 +188,7 @@ GROUPED = (
         "any",
         DEPTHWISE,
         "depthwise 144, 14874, 2: 2.5 times as fast as the kernel of weights gradients; 336, 4290,"
-        " 2: 1.4; 94, 12662, 2: 1.25; 76, 14363, 2: 1.06; 69, 5060, 3: 0.9",
+        " 2: 1.4; 94, 12662, 2: 1.25; of fewer channels, 76, 14363, 2: 1.06; 69, 5060, 3: 0.9",
         formulation="dst_as_weights",
     ),
     Rule(

@@ -286,8 +286,5 @@ def upsamples_from_few(shape: Shape) -> bool:
 
 def _is_channels_last(problem: Problem) -> bool:
     """Whether channels are the innermost axis of both activations."""
-    return all(
-        layout.strides[1] == 1 and (layout.shape[1] > 1 or max(layout.shape[2:]) == 1)
-        for layout in (problem.src, problem.dst)
-        if layout.shape[1] > 1
-    ) and (problem.src.shape[1] > 1 or problem.dst.shape[1] > 1)
+    several = [layout for layout in (problem.src, problem.dst) if layout.shape[1] > 1]
+    return bool(several) and all(layout.strides[1] == 1 for layout in several)

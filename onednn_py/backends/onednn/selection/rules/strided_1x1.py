@@ -131,7 +131,7 @@ WEIGHTS = (
         "any",
         GEMM,
         "0.72, 1.48 of 26; 28 -> 8, 98 x 98, with bias, minibatch 6: 0.18; 61 -> 413, 6 x 6 x"
-        " 6, with bias, minibatch 8: 1.48; in a suite, 256 -> 512, 56 x 56: 1.05",
+        " 6, with bias, minibatch 8: 1.48; of more weights, 256 -> 512, 56 x 56: 1.05",
         formulation="strided_1x1",
     ),
     Rule(
@@ -204,7 +204,7 @@ WEIGHTS = (
         "given",
         JIT,
         "0.72, 1.35 of 22; 384 -> 24, 5 x 5 x 5, minibatch 6: 0.17; 80 -> 19, 952, minibatch 2:"
-        " 1.35; in a suite, 256 -> 512, 56 x 56: 1.24",
+        " 1.35; of more weights, 256 -> 512, 56 x 56: 1.24",
     ),
 )
 

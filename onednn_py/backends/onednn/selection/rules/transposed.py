@@ -90,8 +90,8 @@ TRANSPOSED = (
         ),
         "any",
         JIT,
-        "transposed 16 -> 96, 24 x 24, 2x2/2: 3.2; 64 -> 192, 21 x 21, 3x3/2: 1.5; 112 -> 224, 31,"
-        " 3/2: 1.0; of more channels, 256 -> 128, 16 x 16, 4x4/2: 0.85",
+        "transposed 16 -> 96, 24 x 24, 2x2/2: 3.2; 64 -> 192, 21 x 21, 3x3/2: 1.5; of more"
+        " channels, 112 -> 224, 31, 3/2: 1.0; 256 -> 128, 16 x 16, 4x4/2: 0.85",
         formulation="as_convolution",
     ),
     Rule(
@@ -188,7 +188,7 @@ TRANSPOSED = (
         JIT,
         "transposed 20 -> 19, 24 x 24, 2x2/2: 4.5; 96 -> 9, 5 x 5, 4x4/2: 2.4; 464 -> 25, 72, 2/2:"
         " 2.0; 18 problems: 1.42 in geometric mean, 1.01 at worst; with a bias gradient 0.4 and"
-        " 0.8; 1024 -> 512, 28 x 28, 2x2/2: 0.5",
+        " 0.8; of more channels, 1024 -> 512, 28 x 28, 2x2/2: 0.5",
         formulation="as_convolution",
     ),
     # The deconvolution sums the bias gradient with plain loops.
@@ -232,7 +232,8 @@ TRANSPOSED = (
         "any",
         GEMM,
         "transposed 160 -> 4, 1654, 4/2: 3.1; 257 -> 24, 16 x 16 x 16, 2x2x2/2: 2.1; 368 -> 4, 5"
-        " x 5 x 5, 3x3x3/2: 1.0; 14 problems: 1.5 in geometric mean; 128 -> 3, 32 x 32, 4x4/2: 0.6",
+        " x 5 x 5, 3x3x3/2: 1.0; 14 problems: 1.5 in geometric mean; left out, 128 -> 3,"
+        " 32 x 32, 4x4/2: 0.6",
         formulation="as_convolution",
     ),
     Rule(
@@ -249,7 +250,7 @@ TRANSPOSED = (
         "any",
         GEMM,
         "transposed 359 -> 3, 5 x 5, 3x3/2: 4.2; 320 -> 8, 64 x 64, 4x4/2: 1.3; 8 problems: 2.2 in"
-        " geometric mean; 72 -> 9, 28 x 28, 4x4/2: 0.6",
+        " geometric mean; left out, 72 -> 9, 28 x 28, 4x4/2: 0.6",
         formulation="as_convolution",
     ),
     Rule(
