@@ -8,8 +8,10 @@ Needs onednn_py, SciPy, scikit-learn (for the photograph) and matplotlib.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,13 @@ def error(picture: np.ndarray, truth: np.ndarray) -> float:
 
 
 def main(arguments: Sequence[str], size: int = SIZE) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture", nargs="?", help="file to draw to, such as deblur.png")
+    picture = parser.parse_args(arguments).picture
+    figure = Figure(figsize=(9, 3.3), layout="constrained", facecolor="white")
+    formats = figure.canvas.get_supported_filetypes()
+    if picture and Path(picture).suffix[1:].lower() not in formats:
+        parser.error(f"{picture}: expected a name ending in one of .{', .'.join(sorted(formats))}")
     truth, path = scene(size), shake()
     # The three colours are blurred alike, each by itself.
     weights = np.repeat(path[:, :, None, None], 3, axis=3)
@@ -66,18 +75,17 @@ def main(arguments: Sequence[str], size: int = SIZE) -> int:
     padded = np.pad(photograph, [(width, width) for width in margin], mode="edge")
     before, after = error(padded, truth), error(restored, truth)
     print(f"error: {before:.1f} grey levels before, {after:.1f} after")
-    if arguments:
-        draw({"the photograph": padded, "after lsqr": restored, "the scene": truth}, arguments[0])
+    if picture:
+        draw(figure, {"the photograph": padded, "after lsqr": restored, "the scene": truth})
+        figure.savefig(picture, dpi=100)
     return 0 if after < before / 2 else 1
 
 
-def draw(pictures: dict[str, np.ndarray], path: str) -> None:
-    figure = Figure(figsize=(9, 3.3), layout="constrained", facecolor="white")
+def draw(figure: Figure, pictures: dict[str, np.ndarray]) -> None:
     for axes, (title, picture) in zip(figure.subplots(1, 3), pictures.items(), strict=True):
         axes.imshow(picture[0, 14:-14, 14:-14].clip(0, 1))
         axes.set_title(title, fontsize=11)
         axes.set_axis_off()
-    figure.savefig(path, dpi=100)
 
 
 if __name__ == "__main__":

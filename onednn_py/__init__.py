@@ -21,10 +21,13 @@ from .api import (
 )
 from .api.cache import cache_clear, cache_info, set_cache_limit
 from .api.info import info, package_version
+from .api.packed import PackedTensor
 from .api.plan import Plan, plan
 from .api.run_op import run_op
 from .api.threads import get_num_threads, num_threads, set_idle_threads, set_num_threads
+from .api.types import ConvolutionAttributes, ConvTransposeAttributes
 from .config import use_backend, use_effort, use_fpmath_mode
+from .dispatch.plan_cache import CacheInfo
 from .errors import (
     AttributeValueError,
     DTypeError,
@@ -34,6 +37,7 @@ from .errors import (
     OneDNNMemoryError,
     OneDNNPyError,
     ShapeError,
+    SignatureError,
     WisdomFileError,
     WisdomFileNotFoundError,
     WisdomFileUnreadableError,
@@ -41,21 +45,27 @@ from .errors import (
 from .problem.arrays import TensorSpec
 
 if TYPE_CHECKING:
-    from .tools.graph_files import load_graph
+    from .tools.graph_files import Graph, load_graph
 
     __version__: str
 
 __all__ = [
     "AttributeValueError",
+    "CacheInfo",
+    "ConvTransposeAttributes",
+    "ConvolutionAttributes",
     "DTypeError",
     "Gradients",
+    "Graph",
     "GraphFileError",
     "LibraryNotFoundError",
     "OneDNNError",
     "OneDNNMemoryError",
     "OneDNNPyError",
+    "PackedTensor",
     "Plan",
     "ShapeError",
+    "SignatureError",
     "TensorSpec",
     "WisdomFileError",
     "WisdomFileNotFoundError",
@@ -92,11 +102,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Tools stand on the public names, so that the one public name among them comes when asked for.
-    if name == "load_graph":
-        from .tools.graph_files import load_graph
+    # Tools stand on the public names, so that public names among them come when asked for.
+    if name in ("Graph", "load_graph"):
+        from .tools import graph_files
 
-        return load_graph
+        return getattr(graph_files, name)
     if name == "__version__":
         # Reading a distribution's metadata takes longer than a call.
         return package_version()

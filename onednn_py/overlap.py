@@ -25,7 +25,7 @@ from .problem.problem import Direction
 from .problem.progressions import first_and_last, least_natural
 from .problem.recipe import Recipe
 
-__all__ = ["InputPart", "SpatialAxis", "needed_part", "reached_part", "spatial_axes"]
+__all__ = ["InputPart", "SpatialAxis", "needed_part", "reached_part"]
 
 Interval = tuple[int, int]
 

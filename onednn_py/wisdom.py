@@ -9,29 +9,10 @@ from __future__ import annotations
 import os
 
 from .backends.onednn import machine_here
-from .backends.onednn.wisdom import Entry, Machine, store
-from .backends.onednn.wisdom.store import (
-    VARIABLE,
-    default_path,
-    forget,
-    recall,
-    remember,
-    revision,
-    save,
-)
+from .backends.onednn.wisdom import store
+from .backends.onednn.wisdom.store import VARIABLE, default_path, forget, save
 
-__all__ = [
-    "VARIABLE",
-    "Entry",
-    "Machine",
-    "default_path",
-    "forget",
-    "load",
-    "recall",
-    "remember",
-    "revision",
-    "save",
-]
+__all__ = ["VARIABLE", "default_path", "forget", "load", "save"]
 
 
 def load(path: str | os.PathLike[str] | None = None) -> int:

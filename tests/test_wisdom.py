@@ -13,7 +13,7 @@ import onednn_py
 from onednn_py import wisdom
 from onednn_py.backends.onednn import machine_here
 from onednn_py.backends.onednn.wisdom import store
-from onednn_py.wisdom import Machine
+from onednn_py.backends.onednn.wisdom.entry import Machine
 from tests.support.requirements import needs_onednn
 from tests.support.wisdom_cases import ENTRY, HERE, document, empty_store  # noqa: F401 - empty_store is a fixture
 

@@ -16,6 +16,8 @@ import onednn_py.testing
 if TYPE_CHECKING:
     from typing_extensions import assert_type
 
+    from onednn_py.api.types import SupportsDLPack
+
 Array = npt.NDArray[Any]
 
 SRC = np.ones((1, 4, 4, 3), np.float32)
@@ -34,10 +36,25 @@ def results() -> None:
     onednn_py.convolution_backward(SRC, WEIGHTS, DST, out=gradients)
 
 
+def keywords_and_outputs(tensor: SupportsDLPack) -> None:
+    attributes: onednn_py.ConvolutionAttributes = {"strides": 2, "data_format": "NCX"}
+    assert_type(onednn_py.convolution(SRC, WEIGHTS, **attributes), Array)
+    onednn_py.convolution(SRC, WEIGHTS, out=tensor)
+    onednn_py.convolution_backward_weights(SRC, DST, SHAPE, bias=True, out=(tensor, None))
+    onednn_py.convolution_backward(SRC, WEIGHTS, DST, out=(None, tensor, None))
+    transposed: onednn_py.ConvTransposeAttributes = {"output_padding": 1, "weights_format": "IOX"}
+    onednn_py.conv_transpose(SRC, WEIGHTS, **transposed)
+
+
 def weights_gradients() -> None:
     assert_type(onednn_py.convolution_backward_weights(SRC, DST, SHAPE, strides=1), Array)
     both = onednn_py.convolution_backward_weights(SRC, DST, SHAPE, bias=True, backend="numpy")
     assert_type(both, tuple[Array, Array])
+    wants_bias = bool(SHAPE[0])
+    either = onednn_py.convolution_backward_weights(SRC, DST, SHAPE, bias=wants_bias)
+    assert_type(either, Array | tuple[Array, Array])
+    either = onednn_py.conv_transpose_backward_weights(SRC, DST, SHAPE, bias=wants_bias)
+    assert_type(either, Array | tuple[Array, Array])
     assert_type(
         onednn_py.conv_transpose_backward_weights(SRC, DST, SHAPE, output_padding=[0, 0]), Array
     )

@@ -10,7 +10,6 @@ from onednn_py.problem.call_spec import Gradients
 
 from .types import (
     AnyArray,
-    Array,
     AutoPad,
     BackendName,
     ConvolutionWeightsFormat,
@@ -41,7 +40,7 @@ def convolution_backward(
     data_format: DataFormat = "NXC",
     weights_format: ConvolutionWeightsFormat = "XIO",
     wrt: Collection[Wrt] = ("src", "weights"),
-    out: Sequence[Array | None] | None = None,
+    out: Sequence[AnyArray | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -98,7 +97,7 @@ def conv_transpose_backward(
     weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
     wrt: Collection[Wrt] = ("src", "weights"),
-    out: Sequence[Array | None] | None = None,
+    out: Sequence[AnyArray | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,

@@ -50,7 +50,7 @@ def conv_transpose(
     data_format: DataFormat = "NXC",
     weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
-    out: Array | None = None,
+    out: AnyArray | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -96,7 +96,7 @@ def conv_transpose_backward_data(
     data_format: DataFormat = "NXC",
     weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
-    out: Array | None = None,
+    out: AnyArray | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -133,7 +133,7 @@ def conv_transpose_backward_weights(
     weights_shape: Sequence[int],
     *,
     bias: Literal[False] = False,
-    out: Array | None = None,
+    out: AnyArray | None = None,
     **attributes: Unpack[ConvTransposeAttributes],
 ) -> Array: ...
 
@@ -145,9 +145,21 @@ def conv_transpose_backward_weights(
     weights_shape: Sequence[int],
     *,
     bias: Literal[True],
-    out: Array | Sequence[Array | None] | None = None,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
     **attributes: Unpack[ConvTransposeAttributes],
 ) -> tuple[Array, Array]: ...
+
+
+@overload
+def conv_transpose_backward_weights(
+    src: AnyArray,
+    diff_dst: AnyArray,
+    weights_shape: Sequence[int],
+    *,
+    bias: bool,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
+    **attributes: Unpack[ConvTransposeAttributes],
+) -> Array | tuple[Array, Array]: ...
 
 
 def conv_transpose_backward_weights(
@@ -165,7 +177,7 @@ def conv_transpose_backward_weights(
     weights_format: ConvTransposeWeightsFormat = "XOI",
     output_padding: Ints = 0,
     bias: bool = False,
-    out: Array | Sequence[Array | None] | None = None,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,

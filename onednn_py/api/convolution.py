@@ -51,7 +51,7 @@ def convolution(
     groups: int = 1,
     data_format: DataFormat = "NXC",
     weights_format: ConvolutionWeightsFormat = "XIO",
-    out: Array | None = None,
+    out: AnyArray | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -110,7 +110,7 @@ def convolution_backward_data(
     weights_format: ConvolutionWeightsFormat = "XIO",
     output_padding: Ints = 0,
     auto_pad_rule: AutoPadRule = "native",
-    out: Array | None = None,
+    out: AnyArray | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -168,7 +168,7 @@ def convolution_backprop_data(
     filter_format: ConvolutionWeightsFormat = "XIO",
     output_padding: Ints = 0,
     auto_pad_rule: AutoPadRule = "native",
-    out: Array | None = None,
+    out: AnyArray | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,
@@ -207,7 +207,7 @@ def convolution_backward_weights(
     weights_shape: Sequence[int],
     *,
     bias: Literal[False] = False,
-    out: Array | None = None,
+    out: AnyArray | None = None,
     **attributes: Unpack[ConvolutionAttributes],
 ) -> Array: ...
 
@@ -219,9 +219,21 @@ def convolution_backward_weights(
     weights_shape: Sequence[int],
     *,
     bias: Literal[True],
-    out: Array | Sequence[Array | None] | None = None,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
     **attributes: Unpack[ConvolutionAttributes],
 ) -> tuple[Array, Array]: ...
+
+
+@overload
+def convolution_backward_weights(
+    src: AnyArray,
+    diff_dst: AnyArray,
+    weights_shape: Sequence[int],
+    *,
+    bias: bool,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
+    **attributes: Unpack[ConvolutionAttributes],
+) -> Array | tuple[Array, Array]: ...
 
 
 def convolution_backward_weights(
@@ -238,7 +250,7 @@ def convolution_backward_weights(
     data_format: DataFormat = "NXC",
     weights_format: ConvolutionWeightsFormat = "XIO",
     bias: bool = False,
-    out: Array | Sequence[Array | None] | None = None,
+    out: AnyArray | Sequence[AnyArray | None] | None = None,
     backend: BackendName | None = None,
     fpmath_mode: FpmathMode | None = None,
     **unknown: Never,

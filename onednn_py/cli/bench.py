@@ -74,7 +74,7 @@ def add_parser(commands: Any) -> None:
         help="time benchdnn's problems against native oneDNN, PyTorch and NumPy",
         description=DESCRIPTION,
         epilog=EPILOG,
-        threads="of everybody",
+        threads="of every competitor",
         budget="for each competitor and problem",
         seconds=DEFAULT_BUDGET,
     )
@@ -91,7 +91,10 @@ def add_parser(commands: Any) -> None:
         "backend), none (default: all that can run here)",
     )
     parser.add_argument(
-        "--effort", choices=EFFORTS, default=EFFORTS[0], help="of our plans (default: %(default)s)"
+        "--effort",
+        choices=EFFORTS,
+        default=EFFORTS[0],
+        help="effort of our plans (default: %(default)s)",
     )
     parser.add_argument(
         "--plot", type=picture, metavar="FILE", help="draw the ratios to a .png or .svg file"

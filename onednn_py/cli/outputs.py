@@ -12,7 +12,7 @@ from typing import Any
 from onednn_py import AttributeValueError, info
 from onednn_py.tools.pictures import FORMATS
 
-__all__ = ["check_writable", "library_title", "picture", "run_facts", "write_json"]
+__all__ = ["check_writable", "library_title", "picture", "reason", "run_facts", "write_json"]
 
 
 def picture(text: str) -> Path:
@@ -24,9 +24,23 @@ def picture(text: str) -> Path:
     return path
 
 
-def check_writable(paths: Iterable[str | Path | None]) -> None:
-    """Raise an error that names the file that cannot be written; ``-`` is the standard output."""
+def reason(error: Exception) -> str:
+    """Return what is wrong without the path, which the caller names."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def check_writable(paths: Iterable[str | Path | None], *, takes_stdout: bool = True) -> None:
+    """Raise an error that names the file that cannot be written.
+
+    Parameters
+    ----------
+    paths : iterable of path or None
+    takes_stdout : bool
+        Whether ``-`` is the standard output; otherwise it is refused.
+    """
     for path in paths:
+        if str(path) == "-" and not takes_stdout:
+            raise AttributeValueError("-: name a file: this option does not write to stdout")
         if path not in (None, "-"):
             try:
                 file = Path(path)
@@ -37,7 +51,7 @@ def check_writable(paths: Iterable[str | Path | None]) -> None:
                 if not existed:  # the command may end without anything to write
                     file.unlink()
             except OSError as error:
-                raise AttributeValueError(f"{path}: cannot be written: {error}") from None
+                raise AttributeValueError(f"{path}: cannot be written: {reason(error)}") from None
 
 
 def write_json(path: str | None, content: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -87,8 +88,8 @@ def add_problem_command(
         action=_Sources,
         type=Path,
         nargs=1,
-        help="file of descriptors, of the operation that --conv or --deconv before it names, "
-        "or else its name or its folder's; its options hold where the command line has none",
+        help="file of descriptors. --conv or --deconv before it names the operation, or else the "
+        "file's name or its folder's does. Options of the command line come before the file's",
     )
     group.add_argument(
         "--dir",
@@ -265,6 +266,10 @@ def _suites(text: str) -> list[tuple[str, Path]]:
 
 
 def _named_operation(path: Path) -> str:
+    if not os.path.exists(path):
+        raise AttributeValueError(f"--batch {path}: there is no such file")
+    if path.is_dir():
+        raise AttributeValueError(f"--batch {path}: is a folder, not a file of descriptors")
     operation = named_operation(path)
     if operation is None:
         raise AttributeValueError(

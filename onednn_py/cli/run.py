@@ -22,7 +22,7 @@ from onednn_py.tools.graph_files import (
 )
 from onednn_py.tools.text import aligned
 
-from .outputs import check_writable, write_json
+from .outputs import check_writable, reason, write_json
 from .problems import some_of
 
 __all__ = ["add_parser", "run"]
@@ -44,15 +44,17 @@ def add_parser(commands: Any) -> None:
         metavar="NAME=FILE.npy",
         help="a tensor by its id, as operation.input or as input; repeatable",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random tensors (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random tensors (default: 0)"
+    )
     parser.add_argument("--backend", choices=BACKENDS, help="what runs the operations")
     parser.add_argument(
         "--compare",
         type=some_of(COMPARABLE),
         default="numpy",
         metavar="BACKENDS",
-        help="numpy, native (the Graph API from C++), both with a comma, auto (native where it"
-        " can be built) or none (default: numpy)",
+        help="numpy, native (the Graph API from C++), both with a comma, auto (numpy, and native"
+        " where it can be built) or none (default: numpy)",
     )
     parser.add_argument(
         "--output", metavar="FILE.npz", help="write the results by tensor id, bfloat16 as float32"
@@ -62,7 +64,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_writable((arguments.output,))
+    check_writable((arguments.output,), takes_stdout=False)
     graph = load_graph(arguments.file)
     replay = graph.run(
         _inputs(arguments.input),
@@ -114,7 +116,9 @@ def _inputs(given: Sequence[str]) -> dict[str | int, Any]:
             with open(path, "rb") as file:
                 array = np.load(file)
         except Exception as error:  # NumPy's reader of headers raises nearly anything
-            raise GraphFileError(f"--input {name}: {path} cannot be read: {error}") from None
+            raise GraphFileError(
+                f"--input {name}: {path} cannot be read: {reason(error)}"
+            ) from None
         if not isinstance(array, np.ndarray):
             raise GraphFileError(f"--input {name}: {path} is no .npy file with one array")
         inputs[name] = array
@@ -131,7 +135,7 @@ def _write(path: str, replay: Replay) -> None:
         with open(path, "wb") as file:
             np.savez(file, **results)  # type: ignore[arg-type]
     except OSError as error:
-        raise GraphFileError(f"--output: {path} cannot be written: {error}") from None
+        raise GraphFileError(f"--output: {path} cannot be written: {reason(error)}") from None
 
 
 def _announce(operation: GraphOperation) -> None:

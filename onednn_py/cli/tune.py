@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -21,7 +22,7 @@ from onednn_py.tools.benchdnn.case import Case, row
 from onednn_py.tools.benchmark.report import case_labels
 from onednn_py.tools.text import counted
 
-from .outputs import check_writable, write_json
+from .outputs import check_writable, reason, write_json
 from .problems import add_measuring_command, selected_cases
 from .screen import Screen
 
@@ -122,17 +123,17 @@ def _checked_output(output: Path | None) -> Path:
         raise AttributeValueError(
             f"no file to save to: {wisdom.VARIABLE} is off; name one with --output"
         )
-    try:
-        if path.exists():
-            # Saving would move a file that holds no wisdom aside; reading refuses it.
-            read(path)
-        if output is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        elif path.exists():
+    if os.path.exists(path):
+        # Saving would move a file that holds no wisdom aside; reading refuses it.
+        read(path)
+        if output is not None:
             # Planning reads the default file by itself.
             wisdom.load(path)
-    except OSError as error:
-        raise AttributeValueError(f"{path}: cannot be read: {error}") from None
+    elif output is None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise AttributeValueError(f"{path}: cannot be written: {reason(error)}") from None
     _save(path)
     return path
 
@@ -141,7 +142,7 @@ def _save(path: Path) -> None:
     try:
         wisdom.save(path)
     except OSError as error:
-        raise AttributeValueError(f"{path}: cannot be written: {error}") from None
+        raise AttributeValueError(f"{path}: cannot be written: {reason(error)}") from None
 
 
 def _tune(

@@ -85,10 +85,11 @@ def add_parser(commands: Any) -> None:
         type=positive,
         default=DEFAULT_MAX_FLOPS,
         metavar="N",
-        help="run what takes more with minibatch 1, or skip it (default: %(default)g)",
+        help="most operations of a problem; a larger one runs with minibatch 1, or is skipped "
+        "where that takes more, too (default: %(default)g)",
     )
     parser.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="of the data (default: 0)"
+        "--seed", type=natural, default=0, metavar="N", help="seed of the data (default: 0)"
     )
     parser.add_argument("--json", metavar="FILE", help="write all outcomes as JSON; - for stdout")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
@@ -115,7 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise AttributeValueError("--verbose lists tests; --errors lists only failures")
     if arguments.plot is not None:
         require("matplotlib", "matplotlib", "demo")
-    check_writable((arguments.junit, arguments.plot, arguments.json))
+    check_writable((arguments.plot, arguments.json))
+    check_writable((arguments.junit,), takes_stdout=False)
     screen = Screen(arguments.json)
     cases = selected_cases(arguments, screen, "verify")
     facts = {"seed": arguments.seed, **run_facts()}

@@ -13,10 +13,10 @@ from typing import Any
 
 from onednn_py import wisdom
 from onednn_py.backends.onednn import machine_here
+from onednn_py.backends.onednn.wisdom.entry import Entry
 from onednn_py.backends.onednn.wisdom.files import Contents, merge_into, read
 from onednn_py.errors import AttributeValueError, OneDNNPyError
 from onednn_py.tools.text import aligned, counted
-from onednn_py.wisdom import Entry
 
 __all__ = ["add_parser", "run"]
 

@@ -90,7 +90,7 @@ def freed_memory_state() -> str:
     """Return in words what the allocator does with freed memory, and why."""
     if _kept:
         return f"kept, up to {_kept} bytes"
-    return f"as the allocator does: {_reason_against() or 'nothing asked to keep it'}"
+    return f"the allocator's default: {_reason_against() or 'onednn_py.torch is not enabled'}"
 
 
 def _reason_against() -> str | None:

@@ -38,7 +38,7 @@ _OPENMP_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 # Modules that bring a BLAS of their own.
 _BRINGS_BLAS = "scipy.linalg"
 
-_LEFT = "as they were: by the setting idle_threads"
+_LEFT = "unchanged: by the setting idle_threads"
 
 # Calls over which the waiting for cores is measured.
 WINDOW = 16
@@ -161,7 +161,7 @@ def short_openmp_spin() -> Iterator[None]:
     """Let GNU OpenMP, if it is loaded inside the ``with`` block, spin for a short time."""
     global _openmp_state
     state = _openmp_trouble()
-    _openmp_state = state or f"sleep after {OPENMP_SPINS} looks for work"
+    _openmp_state = state or f"sleep after {OPENMP_SPINS} spins (GOMP_SPINCOUNT)"
     if state is not None:
         yield
         return
@@ -174,14 +174,14 @@ def _openmp_trouble() -> str | None:
         return _LEFT
     variable = next((name for name in _OPENMP_VARIABLES if os.environ.get(name)), None)
     if variable is not None:
-        return f"as they were: {variable} is set"
+        return f"unchanged: {variable} is set"
     if not HAS_C_ENVIRONMENT or not hasattr(os, "RTLD_NOLOAD"):
-        return "as they were: not on this system"
+        return "unchanged: not on this system"
     try:
         ctypes.CDLL("libgomp.so.1", os.RTLD_NOLOAD | ctypes.DEFAULT_MODE)
     except OSError:
         return None
-    return "as they were: the runtime was loaded before oneDNN"
+    return "unchanged: the runtime was loaded before oneDNN"
 
 
 def states(openmp_path: str | None, openmp_threads: int) -> list[State]:
@@ -192,12 +192,12 @@ def states(openmp_path: str | None, openmp_threads: int) -> list[State]:
             cycles, blocktime = f"2^{TIMEOUT} cycles", f"{blas_workers.BLOCKTIME} ms"
             state = f"sleep after {cycles if workers.openblas else blocktime}"
         elif workers.reason is not None:
-            state = f"as they were: {workers.reason}"
+            state = f"unchanged: {workers.reason}"
         elif leaves_idle_threads():
             state = _LEFT
         else:
             reason = _reasons.get(workers.path) or "no call of oneDNN on several threads"
-            state = f"as they were so far: {reason}"
+            state = f"unchanged so far: {reason}"
         found.append(State(workers.name, workers.path, workers.threads, state))
     if openmp_path is not None and _openmp_state is not None and "gomp" in openmp_path:
         found.append(State("GNU OpenMP", openmp_path, openmp_threads, _openmp_state))

@@ -137,8 +137,10 @@ class Pool:
 
     def give_back(self, workspace: Block) -> None:
         """Return a block of `borrow` that is no longer used."""
-        self._workspaces.append(workspace)
-        if not self._has_room(workspace, max(MOST_RECENT, len(self._workspaces))):
+        workspaces = self._workspaces
+        workspaces.append(workspace)
+        number = len(workspaces) + MOST_RECENT
+        if workspace.nbytes * number * SHARES > self._room:
             self._trim()
 
     def _acquire(self, size: int) -> Block:

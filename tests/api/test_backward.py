@@ -26,9 +26,9 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
 from onednn_py.backends.onednn.wisdom import store
+from onednn_py.backends.onednn.wisdom.entry import Entry
 from onednn_py.problem.call_spec import call_spec
 from onednn_py.problem.problem import Problem
-from onednn_py.wisdom import Entry
 from tests.support.candidate_runs import plan_problem, plan_sub_problems, sub_problems
 from tests.support.cases import CURATED, Case, Tensors, case
 from tests.support.memory_layouts import crop, gaps, misaligned

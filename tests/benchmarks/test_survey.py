@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.wisdom import store
+from onednn_py.backends.onednn.wisdom.entry import Entry
 from onednn_py.errors import OneDNNError
 from onednn_py.tools.benchdnn.batch import read_batch
 from onednn_py.tools.benchdnn.suites import SUITES, suite_files
@@ -267,8 +269,8 @@ class TestMeasuring:
         rules = measure.judged(drawn, budget=0)[0]["heuristic"]
         ways = measure.recorded(drawn, budget=0.2)[0]["ways"]
         other = next(way["choice"] for way in ways if way["choice"] != rules[0])
-        entry = measure.onednn_py.wisdom.Entry(other, 1.0, 2.0)
-        measure.onednn_py.wisdom.remember(measure.machine_here(), problem.name, entry)
+        entry = Entry(other, 1.0, 2.0)
+        store.remember(measure.machine_here(), problem.name, entry)
         assert measure.judged(drawn, budget=0)[0]["heuristic"] == rules
 
     def test_fresh_tensors_have_the_problems_layouts(self, survey: Any, measure: Any) -> None:

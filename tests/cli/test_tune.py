@@ -19,11 +19,11 @@ from onednn_py import wisdom
 from onednn_py.backends.onednn import OneDNNBackend, backend, machine_here
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.wisdom import files, store
+from onednn_py.backends.onednn.wisdom.entry import Entry, Machine
 from onednn_py.cli import main
 from onednn_py.errors import OneDNNError
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.wisdom import Machine
 from tests.support.candidate_runs import plan_problem
 from tests.support.requirements import needs_onednn
 from tests.support.wisdom_cases import clear_store, empty_store  # noqa: F401 - empty_store is a fixture
@@ -145,9 +145,9 @@ def test_known_from_the_output_file(
 def test_only_valid_wisdom_of_this_machine_is_known(measurements: list[Any], default: Path) -> None:
     """Wisdom of another machine, or with an invalid choice, does not prevent measuring."""
     problem = Case(parse_descriptor(TINY), "BWD_D", "f32", "NCX").problem()
-    entry = wisdom.Entry(KEPT.as_dict(), 5.0, 10.0)
+    entry = Entry(KEPT.as_dict(), 5.0, 10.0)
     store.remember(Machine("3.99.0", "", "avx2", 1), problem.name, entry)
-    store.remember(machine_here(), problem.name, wisdom.Entry({"odd": 1}, 5.0, 10.0))
+    store.remember(machine_here(), problem.name, Entry({"odd": 1}, 5.0, 10.0))
     measurements.append((10.0, 4.0))
     assert main(["tune", *OPTIONS, "--conv", TINY]) == 0
     assert not measurements
@@ -277,7 +277,7 @@ def test_wrong_options(option: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_with_a_library_that_cannot_be_used(tmp_path: Path) -> None:
     """Loading wisdom needs no library; measuring does, and says so."""
-    store.remember(Machine("3.99.0", "", "avx2", 1), "conv", wisdom.Entry({}, 1.0, 1.0))
+    store.remember(Machine("3.99.0", "", "avx2", 1), "conv", Entry({}, 1.0, 1.0))
     path = wisdom.save(tmp_path / "wisdom.json")
     code = f"""
 from onednn_py import wisdom

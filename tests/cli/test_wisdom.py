@@ -10,7 +10,7 @@ import pytest
 from onednn_py import cli
 from onednn_py.backends.onednn import machine_here
 from onednn_py.backends.onednn.wisdom import files
-from onednn_py.wisdom import Entry, Machine
+from onednn_py.backends.onednn.wisdom.entry import Entry, Machine
 
 OTHER = Machine("2.7.0", "0123456789", "sse41", 64)
 HERE = machine_here() or Machine("3.0.0", "unused", "avx2", 1)

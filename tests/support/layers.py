@@ -127,6 +127,7 @@ NOT_PUBLIC = {
         " whether there is a library",
     ),
     "backends.onednn.wisdom.files": ({"cli.tune", "cli.wisdom"}, "files are read and merged alone"),
+    "backends.onednn.wisdom.entry": ({"cli.wisdom"}, "the type of a file's entries"),
     "dispatch.planner": ({"cli.tune"}, "the reason that plans print, too"),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onednn_py.backends.onednn.wisdom import store
-from onednn_py.wisdom import Entry, Machine
+from onednn_py.backends.onednn.wisdom.entry import Entry, Machine
 
 __all__ = ["ENTRY", "HERE", "SLOWER", "clear_store", "document", "empty_store"]
 

@@ -75,7 +75,7 @@ print(freed_memory_state())
     ],
 )
 def test_settings_of_the_user_are_left_alone(name: str, value: str) -> None:
-    assert run(STATE, **{name: value}) == f"as the allocator does: {name} is " + (
+    assert run(STATE, **{name: value}) == f"the allocator's default: {name} is " + (
         "return" if value == "return" else "set"
     )
 
@@ -87,4 +87,4 @@ def test_another_malloc_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)
     allocator.keep_freed_memory()
-    assert allocator.freed_memory_state() == "as the allocator does: malloc of libjemalloc.so.2"
+    assert allocator.freed_memory_state() == "the allocator's default: malloc of libjemalloc.so.2"

@@ -126,7 +126,7 @@ def test_a_setting_leaves_them(before: str, environment: dict[str, str]) -> None
 {before}
 call()
 assert timeout() == 0
-assert state() == "as they were: by the setting idle_threads"
+assert state() == "unchanged: by the setting idle_threads"
 assert not idle_threads.pending
 onednn_py.set_idle_threads("shorten")
 call()
@@ -142,7 +142,7 @@ def test_the_users_own_timeout_stays() -> None:
         """
 call()
 assert timeout() == 20
-assert state() == "as they were: OPENBLAS_THREAD_TIMEOUT is set"
+assert state() == "unchanged: OPENBLAS_THREAD_TIMEOUT is set"
 """,
         OPENBLAS_THREAD_TIMEOUT="20",
     )
@@ -185,7 +185,7 @@ thread.start()
 for length in range(9, 70):
     call(length)
 assert timeout() == 0
-assert state().startswith("as they were so far: thread products in compute of "), state()
+assert state().startswith("unchanged so far: thread products in compute of "), state()
 stop.set()
 thread.join()
 while idle_threads._calls < 1100 and idle_threads.pending:
@@ -208,7 +208,7 @@ while waiting_threads.first_at_work() is None:
 for _ in range(20):
     call()
 assert timeout() == 0
-assert state() == "as they were so far: thread unknown in enter of <string>", state()
+assert state() == "unchanged so far: thread unknown in enter of <string>", state()
 lock.release()
 """)
 
@@ -250,10 +250,10 @@ np.testing.assert_allclose(scipy.linalg.inv(factor) @ factor, np.eye(200))
 @pytest.mark.parametrize(
     ("variable", "value", "state"),
     [
-        ("", "", "sleep after 30000 looks for work"),
-        ("GOMP_SPINCOUNT", "77", "as they were: GOMP_SPINCOUNT is set"),
-        ("OMP_WAIT_POLICY", "active", "as they were: OMP_WAIT_POLICY is set"),
-        ("ONEDNN_PY_IDLE_THREADS", "leave", "as they were: by the setting idle_threads"),
+        ("", "", "sleep after 30000 spins (GOMP_SPINCOUNT)"),
+        ("GOMP_SPINCOUNT", "77", "unchanged: GOMP_SPINCOUNT is set"),
+        ("OMP_WAIT_POLICY", "active", "unchanged: OMP_WAIT_POLICY is set"),
+        ("ONEDNN_PY_IDLE_THREADS", "leave", "unchanged: by the setting idle_threads"),
     ],
 )
 def test_gnu_openmp(variable: str, value: str, state: str) -> None:

@@ -119,7 +119,8 @@ class _Reader:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise AttributeValueError(f"{path}: cannot be read: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise AttributeValueError(f"{path}: cannot be read: {reason}") from None
         self.including.append(resolved)
         for number, word in _words(text):
             try:

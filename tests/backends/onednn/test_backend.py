@@ -17,8 +17,8 @@ from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import build_plan
 from onednn_py.backends.onednn.wisdom import store
+from onednn_py.backends.onednn.wisdom.entry import Entry
 from onednn_py.problem.problem import Problem
-from onednn_py.wisdom import Entry
 from tests.support.candidate_runs import NETWORKS, CandidateRun, plan_problem
 from tests.support.cases import CURATED, Case
 from tests.support.requirements import needs_onednn

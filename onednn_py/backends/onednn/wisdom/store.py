@@ -40,6 +40,7 @@ __all__ = [
 
 _log = logging.getLogger("onednn_py")
 
+#: Name of the environment variable that names the default file, or is ``off``.
 VARIABLE = "ONEDNN_PY_WISDOM"
 
 
