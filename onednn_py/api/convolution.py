@@ -89,7 +89,17 @@ def convolution(
     ShapeError, AttributeValueError, DTypeError
         Naming what was expected and what came.
     LibraryNotFoundError
-        If ``backend="onednn"`` and no library can be used.
+        If ``backend="onednn"`` and no library can be used, or if ``ONEDNN_PY_LIBRARY`` names a
+        library that cannot be used.
+    OneDNNError, OneDNNMemoryError
+        If oneDNN fails, and for lack of memory.
+
+    Examples
+    --------
+    >>> import numpy as np, onednn_py
+    >>> src, weights = np.ones((1, 4, 1), np.float32), np.ones((3, 1, 2), np.float32)
+    >>> onednn_py.convolution(src, weights, pads_begin=1)[0, :, 0].tolist()
+    [2.0, 3.0, 3.0]
     """
     result: Array = call("convolution", locals(), unknown)
     return result
@@ -278,5 +288,13 @@ def convolution_backward_weights(
     ------
     ShapeError, AttributeValueError, DTypeError, LibraryNotFoundError
         As `convolution` does.
+
+    Examples
+    --------
+    >>> import numpy as np, onednn_py
+    >>> src, diff_dst = np.ones((1, 4, 1), np.float32), np.ones((1, 2, 1), np.float32)
+    >>> weights, bias = onednn_py.convolution_backward_weights(src, diff_dst, (3, 1, 1), bias=True)
+    >>> weights.ravel().tolist(), bias.tolist()
+    ([2.0, 2.0, 2.0], [2.0])
     """
     return call("convolution_backward_weights", locals(), unknown)

@@ -238,7 +238,11 @@ def test_without_a_file_to_save_to(
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("missing/w.json", "cannot be written"), (".", "is no regular file"), ("precious", "no JSON")],
+    [
+        ("missing/w.json", "missing/w.json: cannot be written: No such file or directory\n"),
+        (".", ": cannot be read: is no regular file\n"),
+        ("precious", "precious: is no JSON"),
+    ],
 )
 def test_a_file_that_cannot_be_saved_to(
     tmp_path: Path, output: str, message: str, capsys: pytest.CaptureFixture[str]
@@ -246,8 +250,20 @@ def test_a_file_that_cannot_be_saved_to(
     precious = tmp_path / "precious"
     precious.write_text("precious")
     assert main(["tune", f"--output={tmp_path / output}", "--conv", TINY]) == 1
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count(str(tmp_path)) == 1
     assert precious.read_text() == "precious"
+
+
+def test_a_default_file_whose_folder_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "folder" / "wisdom.json"
+    monkeypatch.setenv("ONEDNN_PY_WISDOM", str(path))
+    assert main(["tune", "--conv", TINY]) == 1
+    assert f"{path}: cannot be written: Not a directory\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
