@@ -21,7 +21,7 @@ from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.decide import decide
 from onednn_py.backends.onednn.selection.descriptors import queries
 from onednn_py.backends.onednn.selection.equivalents import equivalent
-from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.preference import OverLimit, Preference
 from onednn_py.backends.onednn.selection.rules import Rule, Shape, rules_of
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.errors import OneDNNError
@@ -181,7 +181,9 @@ def _times(
     times: dict[object, float] = {}
     for choice, microseconds in ways:
         try:
-            candidate = candidate_of(engine, problem, Preference(choice, within_limit=False))
+            candidate = candidate_of(
+                engine, problem, Preference(choice, over_limit=OverLimit.TAKEN)
+            )
         except OneDNNError:
             continue
         if candidate is not None:

@@ -69,13 +69,13 @@ class _Attributes(TypedDict, total=False):
 
 
 class ConvolutionAttributes(_Attributes, total=False):
-    """Keywords of the functions of convolution."""
+    """Keywords of the functions of convolution, but for ``bias``, ``out`` and ``wrt``."""
 
     weights_format: ConvolutionWeightsFormat
 
 
 class ConvTransposeAttributes(_Attributes, total=False):
-    """Keywords of the functions of transposed convolution."""
+    """Keywords of transposed convolution's functions, but for ``bias``, ``out`` and ``wrt``."""
 
     weights_format: ConvTransposeWeightsFormat
     output_padding: Ints

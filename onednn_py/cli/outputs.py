@@ -40,7 +40,7 @@ def check_writable(paths: Iterable[str | Path | None], *, takes_stdout: bool = T
     """
     for path in paths:
         if str(path) == "-" and not takes_stdout:
-            raise AttributeValueError("-: name a file: this option does not write to stdout")
+            raise AttributeValueError("-: name a file; only --json writes to stdout")
         if path not in (None, "-"):
             try:
                 file = Path(path)

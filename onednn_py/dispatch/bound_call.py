@@ -128,7 +128,7 @@ class BoundCall:
         return True
 
     def memory_of(self, arrays: Sequence[Array], outs: list[Any]) -> list[Array] | None:
-        """Return the arrays to write for these outputs, None if they need `run`.
+        """Return the arrays to write for these outputs, None if they need `general_call.run`.
 
         They are the outputs themselves, or NumPy arrays on the memory of another library's.
         """
@@ -136,7 +136,7 @@ class BoundCall:
             return outs
         try:
             written = [as_output("out", out) for out in outs]
-        except DTypeError:  # which `run` raises in the caller's words
+        except DTypeError:  # which `general_call.run` raises in the caller's words
             return None
         return written if self._accepts(arrays, written) else None
 

@@ -29,7 +29,19 @@ PlanT = TypeVar("PlanT", bound=Sized)
 
 
 class CacheInfo(NamedTuple):
-    """Counters of a plan cache; ``bytes`` is the memory that the cached plans keep alive."""
+    """Counters of a plan cache.
+
+    Attributes
+    ----------
+    hits, misses : int
+        Calls whose plan was in the cache, and calls whose plan was built.
+    size : int
+        Plans in the cache.
+    bytes : int
+        What the plans keep alive; `cache_info` adds the idle blocks of memory.
+    entries_limit, bytes_limit : int
+        The most plans, and the most bytes.
+    """
 
     hits: int
     misses: int

@@ -86,8 +86,9 @@ class _ForksWait:
         own, latest = {threading.get_ident()}, time.monotonic() + LONGEST_WAIT
         while self._inside.keys() - own and time.monotonic() < latest:
             time.sleep(PAUSE)
-        # No other fork waits for these sections. One of them may have ended where Ctrl-C came
-        # before __exit__ began, and would be waited for by every fork.
+        # No other fork waits for these sections, nor for the rest of what they contain. One of them
+        # may have ended where Ctrl-C came before __exit__ began: every fork would wait for it, and
+        # later sections of its thread would not wait for forks.
         for thread in self._inside.keys() - own:
             self._inside.pop(thread, None)
 

@@ -79,7 +79,8 @@ class Pool:
 
     There is no lock: a signal handler or a destructor may compute between any two lines, and what
     an interrupt leaves locked stays locked. Each step on a container is a single call of C, which
-    decides what thread gets a block.
+    decides what thread gets a block. Where threads count at the same time, idle blocks may exceed
+    the limit until the next count.
 
     Parameters
     ----------
@@ -95,9 +96,9 @@ class Pool:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all idle blocks."""
+        """Forget all idle blocks, whose pages a forked child would have to copy."""
         # Bytes below the limit when the idle blocks were last counted.
-        self._room = self._limit
+        self._room = self._limit - self._reserved
         # By size, each with the number by which it came back.
         self._idle: dict[int, deque[tuple[int, Block]]] = {}
         self._next = count()
@@ -118,7 +119,7 @@ class Pool:
         executions at a time.
         """
         try:
-            block = self._workspaces.pop()  # each step is atomic, so that no lock is needed
+            block = self._workspaces.pop()
         except IndexError:
             return _allocate(size_class(nbytes))
         if block.nbytes >= nbytes:
@@ -139,8 +140,7 @@ class Pool:
         """Return a block of `borrow` that is no longer used."""
         workspaces = self._workspaces
         workspaces.append(workspace)
-        number = len(workspaces) + MOST_RECENT
-        if workspace.nbytes * number * SHARES > self._room:
+        if sum([block.nbytes for block in list(workspaces)]) * SHARES > self._room:
             self._trim()
 
     def _acquire(self, size: int) -> Block:
@@ -159,16 +159,13 @@ class Pool:
         recent = self._recent
         if (
             len(recent) < MOST_RECENT
-            and self._has_room(block, MOST_RECENT)
+            and block.nbytes * MOST_RECENT * SHARES <= self._room
             and recent.setdefault(block.nbytes, block) is block
         ):
             return
+        self._flush_recent()
         self._keep(block)
         self._trim()
-
-    def _has_room(self, block: Block, number: int) -> bool:
-        """Whether so many blocks of this size fit into a share of what is free."""
-        return block.nbytes * number * SHARES <= self._room
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return an uninitialised C-contiguous array whose block returns to the pool by itself."""
@@ -186,7 +183,9 @@ class Pool:
         return flat.reshape(shape)
 
     def _give_back(self, reference: weakref.ref[Any]) -> None:
-        self.release(self._lent.pop(id(reference))[1])
+        lent = self._lent.pop(id(reference), None)
+        if lent is not None:  # otherwise an interrupt came before the block was noted
+            self.release(lent[1])
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], npt.NDArray[Any]]:
         """Return a function that makes uninitialised arrays as `empty` does."""
@@ -224,20 +223,26 @@ class Pool:
 
     def _counted(self) -> int:
         """Return the bytes of all idle blocks."""
+        # Sizes as lists: until Python 3.11, making a tuple of a dict may run the garbage collector,
+        # whose destructors return blocks, between two keys.
         blocks = (*self._recent.values(), *self._workspaces)
-        of_sizes = [size * len(self._idle.get(size, ())) for size in tuple(self._idle)]
+        of_sizes = [size * len(self._idle.get(size, ())) for size in list(self._idle)]
         return sum([block.nbytes for block in blocks]) + sum(of_sizes)
 
     def _keep(self, block: Block) -> None:
         """Add a block to the idle ones."""
         self._idle.setdefault(block.nbytes, deque()).append((next(self._next), block))
 
-    def _trim(self) -> None:
-        """Free what is over the limit: results' blocks before workspaces."""
-        for size in tuple(self._recent):
+    def _flush_recent(self) -> None:
+        """Move the recent blocks among the idle ones."""
+        for size in list(self._recent):
             block = self._recent.pop(size, None)
             if block is not None:  # otherwise another thread has it
                 self._keep(block)
+
+    def _trim(self) -> None:
+        """Free what is over the limit: results' blocks before workspaces."""
+        self._flush_recent()
         room = self._limit - self._reserved - self._counted()
         while room < 0 and (freed := self._take_oldest()) is not None:
             room += freed.nbytes
@@ -248,7 +253,7 @@ class Pool:
 
     def _take_oldest(self) -> Block | None:
         """Return the idle block that came back first, None if there is none."""
-        while idle := [blocks for size in tuple(self._idle) if (blocks := self._idle.get(size))]:
+        while idle := [blocks for size in list(self._idle) if (blocks := self._idle.get(size))]:
             with contextlib.suppress(IndexError):  # another thread took the last one
                 return min(idle, key=_first_number).popleft()[1]
         return None

@@ -199,7 +199,7 @@ def test_json_and_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (("--errors", "-v"), "--verbose lists tests"),
         (("--plot=errors.png",), "--plot draws the errors of --errors"),
         (("--errors", "--junit=report.xml"), "--junit reports tests"),
-        (("--junit=-",), "name a file: this option does not write to stdout"),
+        (("--junit=-",), "-: name a file; only --json writes to stdout"),
         (("--batch=missing",), "--batch missing: there is no such file"),
         (("--batch=.",), "--batch .: is a folder, not a file of descriptors"),
         (("--json=/nowhere/report.json",), "/nowhere/report.json: cannot be written"),

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 import onednn_py.torch
 from tests.support.paths import ROOT
@@ -58,6 +56,9 @@ def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
 
 def sharded(rank: str, folder: str, enabled: str) -> dict[str, Any]:
     """Train one of two ranks by FSDP, which frees each layer's weights behind the layer."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     torch.set_num_threads(1)
     store = torch.distributed.FileStore(str(Path(folder) / "store"), 2)
     torch.distributed.init_process_group(

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from onednn_py.system import memory_pool
 from onednn_py.system.memory_pool import ALIGNMENT, HUGE_PAGE, SMALLEST_LEASE, Pool
 
 F32 = np.dtype(np.float32)
@@ -182,6 +183,38 @@ class TestPool:
         assert pool.acquire(2**17) is blocks[1]
         assert pool.acquire(2**16) is not blocks[0]
 
+    def test_the_last_that_came_back_is_taken_first(self) -> None:
+        pool = Pool()
+        blocks = [pool.acquire(2**16) for _ in range(3)]
+        for block in blocks:
+            pool.release(block)
+        for block in reversed(blocks):
+            assert pool.acquire(2**16) is block
+
+    def test_destructors_that_run_while_blocks_are_counted(self) -> None:
+        """Until Python 3.11, the garbage collector may run wherever an object is made."""
+        hoarded = [tuple([number] * size) for size in range(1, 19) for number in range(4000)]
+        pool, wrong = Pool(2**26), []
+        before = gc.get_threshold()
+        try:
+            for allocations in range(1, 40):
+                gc.disable()
+                pool.clear()
+                kept = pool.empty((2**17,), BYTES), pool.empty((2**18,), BYTES)
+                Cycle(pool.empty((2**16,), BYTES))
+                del kept
+                hoarded += [tuple([size] * size) for size in range(1, 19) for _ in range(60)]
+                gc.set_threshold(gc.get_count()[0] + allocations, 1000, 1000)
+                gc.enable()
+                try:
+                    pool._trim()
+                except RuntimeError as error:
+                    wrong.append(error)
+        finally:
+            gc.set_threshold(*before)
+            gc.enable()
+        assert not wrong
+
     def test_the_limit_includes_reserved_bytes(self) -> None:
         pool = Pool(2**20)
         pool.release(pool.acquire(2**19))
@@ -227,7 +260,7 @@ class TestRecentBlocks:
     def test_a_block_comes_and_goes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pool = Pool()
         block = pool.acquire(2**20)
-        monkeypatch.delattr(Pool, "_keep")
+        monkeypatch.delattr(memory_pool, "_allocate")
         for _ in range(3):
             pool.release(block)
             assert pool.acquire(2**20) is block
@@ -304,11 +337,14 @@ class TestSharedWorkspaces:
         pool.clear()
         assert pool.idle_bytes == 0
 
-    def test_many_at_a_time_do_not_exceed_the_limit(self) -> None:
-        """As many threads leave them behind, each of which has seen only its own."""
-        limit = 8 << 20
+    @pytest.mark.parametrize("shrink", [0, 1])
+    def test_many_at_a_time_do_not_exceed_the_limit(self, shrink: int) -> None:
+        """As many threads leave them behind: of one size, or each smaller than the one before."""
+        limit = 2**26
         pool = Pool(limit)
-        for block in [pool.borrow(1 << 18) for _ in range(64)]:
+        pool.release(pool.acquire(limit // 16))
+        sizes = [limit // (4 + 4 * shrink * step) for step in range(64)]
+        for block in [pool.borrow(size) for size in sizes]:
             pool.give_back(block)
             assert pool._counted() <= limit
 

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from onednn_py.backends.base import Backend, BiasPlan, Plan, sequence
-from onednn_py.errors import LibraryNotFoundError
+from onednn_py.errors import LibraryNotFoundError, OneDNNError
 from onednn_py.problem.call_spec import SubProblem
 from onednn_py.problem.problem import Problem
 from onednn_py.system import idle_threads
 
 from .autotune import DEFAULT_BUDGET, Measured, measure
+from .binding.engine import Engine
 from .binding.library import Library, library
 from .binding.runtime import apply_threads, current_engine, generation, openmp_path
 from .execution.plan import OneDNNPlan
@@ -167,18 +168,27 @@ def recall(problem: Problem) -> Known | None:
     if entry is None:
         return None
     choice = Choice.from_dict(entry.choice)
-    candidate = None
     if choice is None:
-        reason: str | None = f"{dict(entry.choice)} is no choice"
+        found: Candidate | str = f"{dict(entry.choice)} is no choice"
     else:
-        reason = invalid(problem, choice)
-        if reason is None:
-            candidate = chosen(engine, problem, choice)
-    if choice is None or candidate is None:
-        reason = reason or f"there is no {choice} within the limits"
-        _log.warning("wisdom: ignored for %s: %s", problem.name, reason)
+        found = invalid(problem, choice) or _known_candidate(engine, problem, choice)
+    if choice is None or isinstance(found, str):
+        _log.warning("wisdom: ignored for %s: %s", problem.name, found)
         return None
-    return Known(choice, entry, candidate)
+    return Known(choice, entry, found)
+
+
+def _known_candidate(engine: Engine, problem: Problem, choice: Choice) -> Candidate | str:
+    """Return the candidate of a choice, or the reason why there is none."""
+    try:
+        found = chosen(engine, problem, choice)
+        if found is None:
+            # The rules may go beyond the limit of memory, where nothing keeps it.
+            ruled = decide(engine, problem)
+            found = ruled if ruled.choice == choice else None
+    except OneDNNError as error:
+        return str(error)
+    return found or f"oneDNN has no {choice}, or it takes too much memory"
 
 
 def machine_here() -> Machine | None:

@@ -16,8 +16,10 @@ from onednn_py.backends.onednn.autotune import Measured
 from onednn_py.backends.onednn.binding.engine import Engine
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import build_plan
+from onednn_py.backends.onednn.selection import workspace
 from onednn_py.backends.onednn.wisdom import store
 from onednn_py.backends.onednn.wisdom.entry import Entry
+from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem
 from tests.support.candidate_runs import NETWORKS, CandidateRun, plan_problem
 from tests.support.cases import CURATED, Case
@@ -89,6 +91,18 @@ class TestEffort:
         planned = onednn_py.plan(onednn_py.convolution_backward_data, diff_dst, weights)
         assert planned._current()[1].choice.as_dict() == entry.choice
         np.testing.assert_array_equal(measure_by(diff_dst, weights), expected)
+        assert len(measured) == 1
+
+    def test_what_the_rules_choose_beyond_the_limit_of_memory_is_known(
+        self, measured: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where no candidate keeps the limit, that of least memory is taken and remembered."""
+        monkeypatch.setattr(workspace, "SMALL_TENSORS", 0)
+        monkeypatch.setattr(workspace, "LARGEST_WORKSPACE", 0.0)
+        monkeypatch.setattr(autotune, "candidates", lambda *arguments: iter(()))
+        for _ in range(3):
+            onednn_py.cache_clear()
+            onednn_py.plan(onednn_py.convolution, *TENSORS, effort="measure")
         assert len(measured) == 1
 
     def test_the_argument_goes_before_the_context(self, measured: list[str]) -> None:
@@ -191,7 +205,7 @@ class TestWisdom:
         self.remember(run, {**expected.as_dict(), **changes})
         plan = plan_problem(run.problem)
         assert plan.choice == expected
-        assert f"wisdom: ignored for {run.problem.name}: there is no " in caplog.text
+        assert f"wisdom: ignored for {run.problem.name}: oneDNN has no " in caplog.text
         assert recall(run.problem) is None
         assert not measured
         run.check(plan)
@@ -224,6 +238,19 @@ class TestWisdom:
         plan_problem(run.problem, effort="measure")
         assert len(measured) == 1
         assert store.recall(machine_here(), run.problem.name).choice != choice
+
+    def test_an_error_of_onednn_leaves_the_plan_to_the_rules(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(*arguments: Any) -> None:
+            raise OneDNNError("dnnl_convolution_primitive_desc_create", "runtime_error", "broken")
+
+        run = run_of()
+        expected = build_plan(current_engine(), run.problem).choice
+        self.remember(run, expected.as_dict())
+        monkeypatch.setattr(backend, "chosen", fails)
+        assert plan_problem(run.problem).choice == expected
+        assert "broken" in caplog.text
 
     def test_it_is_bound_to_the_number_of_threads(self, measured: list[str]) -> None:
         if onednn_py.get_num_threads() == 1:

@@ -10,7 +10,7 @@ from onednn_py.problem.problem import Direction, Problem
 from .bias_sums import products_write_gradient
 from .choice import Choice
 from .limits import compute_dtypes
-from .preference import Preference
+from .preference import OverLimit, Preference
 from .rules import AMX_FAMILIES, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
 from .thresholds import (
     GEMM_EXECUTION_FLOPS,
@@ -97,7 +97,7 @@ def preferences(
         # In float32 there mostly is an implementation that takes less memory, and time: those
         # over the limit take, in chunks, 1.8 times as long for 3-D backward data with channels
         # last, 1.2 times for a forward 1x1. In the smaller types all take much.
-        splits = problem.dtype != "f32"
+        over_limit = OverLimit.PASSED_OVER if problem.dtype == "f32" else OverLimit.SPLIT
         shape = Shape(
             problem, dtype, available=available, cpu_isa=cpu_isa, halves_avx512=halves_avx512
         )
@@ -115,7 +115,7 @@ def preferences(
                     Choice(*way, rule.weights, threads=threads),
                     rule.family,
                     minibatch_chunks=number,
-                    splits=splits or rule.splits,
+                    over_limit=OverLimit.SPLIT if rule.splits else over_limit,
                     gemm_threads=gemm_threads,
                 )
         for formulation in ANY_PROBLEM:
@@ -123,7 +123,7 @@ def preferences(
             yield Preference(
                 Choice(dtype, formulation, threads=threads),
                 minibatch_chunks=chunks,
-                splits=splits,
+                over_limit=over_limit,
                 gemm_threads=gemm_threads,
             )
 
@@ -230,7 +230,7 @@ def _reads_channels_last(problem: Problem, choice: Choice) -> bool:
     return is_given or choice.activations == "nxc"
 
 
-def fallbacks(problem: Problem) -> Iterator[Preference]:
+def fallbacks(problem: Problem, cpu_isa: str = "") -> Iterator[Preference]:
     """Yield the ways to compute any problem, the first that exists to be taken.
 
     oneDNN's own layouts come before copies with channels last, then any candidate within the
@@ -239,7 +239,7 @@ def fallbacks(problem: Problem) -> Iterator[Preference]:
     with AVX2, oneDNN's own layouts have nothing else for 1 -> 3 channels, 216 x 281, 11x11,
     forward, which takes 178 ms, and gemm on a copy takes 4.9.
     """
-    dtypes = compute_dtypes(problem)
+    dtypes = compute_dtypes(problem, cpu_isa)
     for activations in ("any", "nxc"):
         choices = [
             Choice(dtype, formulation, activations)
@@ -247,8 +247,8 @@ def fallbacks(problem: Problem) -> Iterator[Preference]:
             for formulation in ANY_PROBLEM
         ]
         for choice in choices:
-            yield Preference(choice, splits=True)
+            yield Preference(choice, over_limit=OverLimit.SPLIT)
         for choice in choices:
-            yield Preference(choice, within_limit=False, splits=True)
+            yield Preference(choice, over_limit=OverLimit.SPLIT_OR_LEAST)
     for dtype in dtypes:
-        yield Preference(Choice(dtype, reference=True), within_limit=False, splits=True)
+        yield Preference(Choice(dtype, reference=True), over_limit=OverLimit.SPLIT_OR_LEAST)

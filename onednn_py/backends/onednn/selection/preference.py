@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from .choice import Choice
 from .defects import is_reference
 from .rules import ANY_NAME
 
-__all__ = ["Preference"]
+__all__ = ["OverLimit", "Preference"]
+
+
+class OverLimit(Enum):
+    """What becomes of a candidate that takes more memory than the workspace limit."""
+
+    PASSED_OVER = auto()
+    SPLIT = auto()  # into the fewest chunks that fit; passed over where none do
+    SPLIT_OR_LEAST = auto()  # where no chunks fit, into those that take least memory
+    TAKEN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +31,17 @@ class Preference:
     choice : Choice
     family : re.Pattern
         What the implementation's name matches.
-    within_limit : bool
-        Whether candidates over the workspace limit are passed over.
+    over_limit : OverLimit
     minibatch_chunks : int
         Into how many chunks to split the minibatch if activations are reordered.
-    splits : bool
-        Whether candidates over the workspace limit are split: into the fewest chunks that fit,
-        or where none do and ``within_limit`` is not set into those that take least memory.
     gemm_threads : int or None
         Threads, as in `Choice`, for gemm where it is worth another number than others.
     """
 
     choice: Choice
     family: re.Pattern[str] = ANY_NAME
-    within_limit: bool = True
+    over_limit: OverLimit = OverLimit.PASSED_OVER
     minibatch_chunks: int = 1
-    splits: bool = False
     gemm_threads: int | None = None
 
     def means(self, implementation: str) -> bool:

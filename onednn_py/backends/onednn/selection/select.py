@@ -19,7 +19,7 @@ from .heuristics import fallbacks, gains_from_bias_apart, surely_gains_from_bias
 from .limits import compute_dtypes
 from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops
-from .preference import Preference
+from .preference import OverLimit, Preference
 from .rules import ANY_NAME, DEPTHWISE, GEMM, JIT, NOT_GEMM
 from .thresholds import (
     EXECUTION_FLOPS,
@@ -71,7 +71,7 @@ def select(engine: Engine, problem: Problem, preferences: Iterable[Preference]) 
         if candidate is not None:
             candidate = _without_loops(engine, candidate, preference)
             return _on_threads_of_gemm(engine, candidate, preference)
-    for fallback in fallbacks(problem):
+    for fallback in fallbacks(problem, engine.library.cpu_isa):
         candidate = candidate_of(engine, problem, fallback)
         if candidate is not None:
             return candidate
@@ -149,7 +149,7 @@ def _with_threads(engine: Engine, candidate: Candidate, threads: int) -> Candida
     """Return a candidate's implementation on so many threads, None if there is none."""
     if candidate.choice.threads == threads:
         return candidate
-    wanted = Preference(replace(candidate.choice, threads=threads), within_limit=False)
+    wanted = Preference(replace(candidate.choice, threads=threads), over_limit=OverLimit.TAKEN)
     found = candidate_of(engine, candidate.formulation.asked, wanted)
     return None if found is None else found.named(candidate.names)
 
@@ -171,12 +171,14 @@ def candidate_of(engine: Engine, problem: Problem, preference: Preference) -> Ca
             is_decided = choice.implementation or candidate.choice.bias_apart
             if not is_decided and gains_from_bias_apart(problem, candidate.choice):
                 apart = replace(choice, bias_apart=True)
-                return candidate_of(engine, problem, replace(preference, choice=apart))
+                found = candidate_of(engine, problem, replace(preference, choice=apart))
+                if found is not None:
+                    return found
             if choice.chunks != 1:
                 return _in_chunks(engine, candidate, preference)
-            fitted = _fitted(engine, candidate, preference)
-            if fitted is not None:
-                return fitted
+            found = _fitted(engine, candidate, preference)
+            if found is not None:
+                return found
     return None
 
 
@@ -184,7 +186,8 @@ def _in_chunks(engine: Engine, candidate: Candidate, preference: Preference) -> 
     """Return a candidate in the chunks that a choice names, None if it has no such chunks."""
     choice = preference.choice
     found = split_candidate(engine, candidate, choice.split_axis, choice.chunks)
-    if found is not None and preference.within_limit and over_limit(engine, found):
+    may_exceed = preference.over_limit in (OverLimit.TAKEN, OverLimit.SPLIT_OR_LEAST)
+    if found is not None and not may_exceed and over_limit(engine, found):
         return None
     return found
 
@@ -194,14 +197,14 @@ def _fitted(engine: Engine, candidate: Candidate, preference: Preference) -> Can
     number = preference.minibatch_chunks
     if number > 1 and copies_activations(engine, candidate):
         candidate = split_candidate(engine, candidate, "minibatch", number) or candidate
-    may_exceed = not preference.within_limit
-    if (may_exceed and not preference.splits) or not over_limit(engine, candidate):
+    policy = preference.over_limit
+    if policy is OverLimit.TAKEN or not over_limit(engine, candidate):
         return candidate
-    if not preference.splits:
+    if policy is OverLimit.PASSED_OVER:
         return None
-    if may_exceed:
-        return split_for_least_memory(engine, candidate)
-    return split_within_limit(engine, candidate)
+    if policy is OverLimit.SPLIT:
+        return split_within_limit(engine, candidate)
+    return split_for_least_memory(engine, candidate)
 
 
 def _implementations(engine: Engine, problem: Problem, choice: Choice) -> Iterator[Candidate]:
@@ -247,7 +250,7 @@ def candidates(engine: Engine, problem: Problem) -> Iterator[Candidate]:
                     choices = [one for one in _choices(engine, problem, like) if one not in known]
                 known.update(choices)
                 for choice in choices:
-                    preference = Preference(choice, within_limit=False)
+                    preference = Preference(choice, over_limit=OverLimit.TAKEN)
                     candidate = candidate_of(engine, problem, preference)
                     if candidate is not None:
                         yield from _variants(engine, candidate, numbers)

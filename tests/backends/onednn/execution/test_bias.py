@@ -21,7 +21,7 @@ from onednn_py.backends.onednn.selection import bias_sums
 from onednn_py.backends.onednn.selection import formulation as formulation_module
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.preference import OverLimit, Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.dtypes import DTYPES
@@ -54,7 +54,7 @@ MANY_PARTS = case((37, 1031), 1, minibatch=1, inputs=2, outputs=3)
 
 def apart(problem: Problem, **fields: Any) -> Candidate | None:
     choice = Choice(fields.pop("compute_dtype", problem.dtype), bias_apart=True, **fields)
-    return candidate_of(current_engine(), problem, Preference(choice, within_limit=False))
+    return candidate_of(current_engine(), problem, Preference(choice, over_limit=OverLimit.TAKEN))
 
 
 def is_summed_by_products(plan: OneDNNPlan) -> bool:

@@ -23,7 +23,7 @@ from onednn_py.backends.onednn.selection import workspace
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.chunks import SPLIT_AXES, split
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.preference import OverLimit, Preference
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.backends.onednn.selection.workspace import (
     LARGEST_WORKSPACE,
@@ -268,7 +268,8 @@ def test_chunks_of_the_minibatch_are_few(
     monkeypatch.setattr(workspace, "SMALL_TENSORS", 0)
     monkeypatch.setattr(workspace, "LARGEST_WORKSPACE", 0.8)
     run = CandidateRun(of_images(GEOMETRIES["3x3"], images).integers("f32"), "convolution", "NCX")
-    preference = Preference(Choice("f32", activations="nxc"), splits=True)  # every tensor is copied
+    choice = Choice("f32", activations="nxc")  # every tensor is copied
+    preference = Preference(choice, over_limit=OverLimit.SPLIT)
     candidate = candidate_of(current_engine(), run.problem, preference)
     assert candidate is not None
     assert candidate.choice.chunks == chunks
@@ -324,7 +325,7 @@ def test_a_choice_over_the_limit_is_passed_over(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(workspace, "LARGEST_WORKSPACE", 0.5)
     assert candidate_of(current_engine(), run.problem, Preference(choice)) is None
     assert (
-        candidate_of(current_engine(), run.problem, Preference(choice, within_limit=False))
+        candidate_of(current_engine(), run.problem, Preference(choice, over_limit=OverLimit.TAKEN))
         is not None
     )
     assert (

@@ -21,7 +21,7 @@ from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.formulations import formulate
 from onednn_py.backends.onednn.selection.im2col import as_patch_product, gather
-from onednn_py.backends.onednn.selection.preference import Preference
+from onednn_py.backends.onednn.selection.preference import OverLimit, Preference
 from onednn_py.backends.onednn.selection.rules import ANY_NAME, GEMM
 from onednn_py.backends.onednn.selection.select import candidate_of
 from onednn_py.backends.onednn.selection.workspace import (
@@ -367,7 +367,9 @@ def test_patches_have_a_limit_in_small_problems_too() -> None:
     assert candidate_of(current_engine(), run.problem, Preference(choice)) is None
     if not computes_products():
         pytest.skip("a library without matmul")
-    found = candidate_of(current_engine(), run.problem, Preference(choice, splits=True))
+    found = candidate_of(
+        current_engine(), run.problem, Preference(choice, over_limit=OverLimit.SPLIT)
+    )
     assert found is not None
     assert len(found.formulation.chunks) > 1
     assert not over_limit(current_engine(), found)
