@@ -146,9 +146,7 @@ def interrupted_at_each_line(act: Callable[[Pool, list[Block]], None]) -> int:
         mine, others = filled(pool), []
         with suppress(Interruption), AtLine(number, partial(act, pool, others)) as line:
             use(pool, mine)
-        if (
-            len(others) == 0
-        ):  # an error may have ended the count, which the next return makes up for
+        if not others:  # an error ended the count; the next block that comes back is counted
             pool.release(pool.acquire(LIMIT))
         assert_sound(pool, *mine, *others)
         if not line.is_done:
