@@ -35,7 +35,7 @@ def drawn_chunks(
 
 
 def assert_same_bits(actual: Any, expected: Any) -> None:
-    """Both have the same shape, type and bytes; tuples entry by entry."""
+    """Both have equal shapes, types and values, with zeros of any sign; tuples entry by entry."""
     if isinstance(expected, tuple):
         assert isinstance(actual, tuple)
         assert len(actual) == len(expected)
