@@ -300,6 +300,11 @@ class Program:
                 self._run_chunks(frame, hooks)
             if self._waits:
                 self._engine.check("dnnl_stream_wait", self._engine.wait(frame.stream))
+        except BaseException:  # of a step, or an interrupt
+            if self._waits:
+                # Steps before it may be at work on memory that is given back.
+                self._engine.wait(frame.stream)
+            raise
         finally:
             if self._enter is not None:
                 self._leave()
@@ -319,9 +324,6 @@ class Program:
 
     def _fail(self, frame: _Frame, execute: Callable[[], int], status: int) -> None:
         """Raise the error of an execution."""
-        if self._waits:
-            # Steps before it may be at work on memory that is given back.
-            self._engine.wait(frame.stream)
         name = self.steps[frame.calls.index(execute)].name
         detail = f"{name} of {self.title}" if self.title else name
         self._engine.check("dnnl_primitive_execute", status, detail)

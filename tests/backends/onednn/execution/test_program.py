@@ -64,3 +64,32 @@ def test_an_execution_that_fails_is_not_the_first(
     plan(SRC, WEIGHTS)
     assert executions
     assert all(executions)
+
+
+@needs_onednn
+@pytest.mark.parametrize("error", [OneDNNError, KeyboardInterrupt])
+def test_steps_under_way_are_waited_for(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a runtime of the library's defers work, which must not outlive its workspace."""
+    plan = onednn_py.plan(onednn_py.convolution, SRC, WEIGHTS, backend="onednn")
+    engine, events = current_engine(), []
+
+    def execute(*arguments: Any) -> int:
+        events.append("execute")
+        if error is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return 1  # out of memory
+
+    def wait(stream: Any) -> int:
+        events.append("wait")
+        return 0
+
+    monkeypatch.setattr(engine, "execute", execute)
+    monkeypatch.setattr(engine, "wait", wait)
+    onednn_program = plan._current()[1].program
+    monkeypatch.setattr(onednn_program, "_waits", True)
+    onednn_program._frames.clear()
+    with pytest.raises(error):
+        plan(SRC, WEIGHTS)
+    assert events == ["execute", "wait"]
