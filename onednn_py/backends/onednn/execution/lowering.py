@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,13 +11,7 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.backends.onednn.binding.reorders import ReorderPart, parts_of_run
 from onednn_py.backends.onednn.selection.candidate import Candidate
 from onednn_py.backends.onednn.selection.chunks import Block
-from onednn_py.backends.onednn.selection.descriptors import (
-    bias_desc,
-    execution_arguments,
-    queries,
-    user_desc,
-)
-from onednn_py.problem.problem import Problem
+from onednn_py.backends.onednn.selection.descriptors import execution_arguments
 
 from .bias import BiasSums
 from .bias_steps import BiasSteps
@@ -25,7 +19,7 @@ from .casts import CastTensor
 from .program import Buffer, Program
 from .shared_reorders import Made, shared_reorder
 from .steps import Steps, primitive_made
-from .tensors import Reorder, Tensor
+from .tensors import CandidateTensor, Part, Reorder
 
 __all__ = ["Lowering"]
 
@@ -57,13 +51,9 @@ class Lowering:
         self._title = " and ".join(one.formulation.asked.name for one in candidates)
         self._steps = Steps(engine)
         self._biases = BiasSteps(self._steps)
-        self._descs: dict[Hashable, Handle] = {}
-        self._offsets: dict[Hashable, int] = {}
-        self._inner: dict[Hashable, int] = {}
-        self._inputs: dict[tuple[str, int], list[tuple[Tensor, int]]] = {}
-        # The block that the workspace holds, by candidate and role, and which blocks are reordered.
-        self._present: dict[tuple[int, str], Block] = {}
-        self._reorders: dict[Hashable, bool] = {}
+        self._tensors: dict[tuple[int, str], CandidateTensor] = {}
+        # By name and chunk, the inputs that primitives read, and their buffers.
+        self._inputs: dict[tuple[str, int], list[tuple[Part, int]]] = {}
         self.casts: list[CastTensor] = []
         self.reordered: list[str] = []
         self.layouts: dict[str, Handle] = {}
@@ -107,13 +97,13 @@ class Lowering:
         for role, argument in execution_arguments(problem).items():
             if role not in problem.layouts:
                 continue
-            tensor = self._tensor(number, candidate, role)
-            self.layouts[tensor.name] = tensor.wanted
-            if tensor.name in candidate.results:
-                index, reorders = self._result(tensor)
+            part = self._part(number, candidate, role)
+            self.layouts[part.name] = part.wanted
+            if part.tensor.is_result:
+                index, reorders = self._result(part)
                 after += reorders
             else:
-                index = self._input(tensor)
+                index = self._input(part)
             names.append(argument)
             buffers.append(index)
         # A bias gradient that is summed apart is an operand, too.
@@ -130,193 +120,115 @@ class Lowering:
             self._biases.sum_gradient(number, candidate)
         return after
 
-    def _tensor(self, number: int, candidate: Candidate, role: str) -> Tensor:
+    def _part(self, number: int, candidate: Candidate, role: str) -> Part:
+        """Return the part of a candidate's tensor for the chunk whose steps are added."""
+        key = number, role
+        if key not in self._tensors:
+            self._tensors[key] = CandidateTensor(self._steps, candidate, role)
+        tensor = self._tensors[key]
         chunk = candidate.formulation.chunks[self._steps.chunk]
-        return Tensor(
-            candidate,
-            chunk,
-            chunk.tensors[role],
-            role,
-            candidate.operand(role),
-            user_desc(self._engine, chunk.problem, role),
-            self._wanted(number, candidate, role, chunk.problem),
-            number,
-        )
+        problem = chunk.problem
+        user, wanted = tensor.user(problem), tensor.wanted(problem)
+        return Part(tensor, chunk, chunk.tensors[role], user, wanted)
 
-    def _input(self, tensor: Tensor) -> int:
+    def _input(self, part: Part) -> int:
         """Return the buffer that the primitive reads, having added the reorder into it."""
-        block = tensor.part.block
-        if block is not None and self._is_reordered(tensor):
-            self._load(tensor, block)
-            return self._part_of_block(tensor, block)
-        index = self._steps.chunk if tensor.part.is_split else 0
-        present = self._inputs.setdefault((tensor.name, index), [])
-        buffer = self._same_layout(tensor, present)
+        block = part.place.block
+        if block is not None and part.is_reordered:
+            self._load(part, block)
+            return part.tensor.images_of_block(part, block)
+        index = self._steps.chunk if part.place.is_split else 0
+        present = self._inputs.setdefault((part.name, index), [])
+        buffer = self._same_layout(part, present)
         if buffer is None:
-            buffer = self._user_buffer(tensor)
-            if self._is_reordered(tensor):
-                self.reordered.append(tensor.name)
-                inner = self._inner_buffer(tensor)
-                reorder = Reorder(tensor.name, buffer, inner, layout=tensor.shared_layout)
-                self._reorder(reorder, self._steps.operand(tensor.name))
-                buffer = inner
-            present.append((tensor, buffer))
+            buffer = self._user_buffer(part)
+            if part.is_reordered:
+                self.reordered.append(part.name)
+                copy = part.tensor.workspace_buffer(part)
+                reorder = Reorder(part.name, buffer, copy, layout=part.shared_layout)
+                self._reorder(reorder, self._steps.operand(part.name))
+                buffer = copy
+            present.append((part, buffer))
         return buffer
 
-    def _result(self, tensor: Tensor) -> tuple[int, list[Reorder]]:
+    def _result(self, part: Part) -> tuple[int, list[Reorder]]:
         """Return the buffer that the primitive writes, and the reorders from it."""
-        block = tensor.part.block
-        if block is not None and self._is_reordered(tensor):
-            return self._result_in_block(tensor, block)
-        total = user = self._user_buffer(tensor)
-        handed_over = []
-        if self._is_reordered(tensor):
-            self.reordered.append(tensor.name)
-            total = self._inner_buffer(tensor)
-            handed_over = [Reorder(tensor.name, total, user, layout=tensor.shared_layout)]
-        if not tensor.part.is_partial_sum:
-            return total, handed_over
-        if not tensor.part.is_split:
-            return self._sum_over_chunks(tensor, total, handed_over)
+        block = part.place.block
+        if block is not None and part.is_reordered:
+            return self._result_in_block(part, block)
+        total = user = self._user_buffer(part)
+        to_caller = []
+        if part.is_reordered:
+            self.reordered.append(part.name)
+            total = part.tensor.workspace_buffer(part)
+            to_caller = [Reorder(part.name, total, user, layout=part.shared_layout)]
+        if not part.place.is_partial_sum:
+            return total, to_caller
+        if not part.place.is_split:
+            return self._sum_over_chunks(part, total, to_caller)
         # Chunks of parts that overlap: terms are added where the caller has the sum.
-        if tensor.chunk.is_first or tensor.is_added:
-            return total, handed_over
-        term = self._inner_buffer(tensor, "term")
-        return term, [Reorder(tensor.name, term, user, adds=True)]
+        if part.writes_sum:
+            return total, to_caller
+        term = part.tensor.workspace_buffer(part, "term")
+        return term, [Reorder(part.name, term, user, adds=True)]
 
-    def _result_in_block(self, tensor: Tensor, block: Block) -> tuple[int, list[Reorder]]:
+    def _result_in_block(self, part: Part, block: Block) -> tuple[int, list[Reorder]]:
         """Return what `_result` does for a part of a block, which its last chunk completes."""
-        self.reordered.append(tensor.name)
-        if tensor.chunk.is_first:
-            self._present[tensor.number, tensor.role] = block
+        self.reordered.append(part.name)
+        if part.chunk.is_first:
+            part.tensor.loaded = block
         else:  # The block holds earlier terms, or else begins with the zeros of the caller's.
-            self._load(tensor, block)
-        handed_over = []
-        if tensor.chunk.is_last:
-            whole, user = self._block_buffers(tensor, block)
-            handed_over = [Reorder(tensor.name, whole, user)]
-        return self._sum_over_chunks(tensor, self._part_of_block(tensor, block), handed_over)
+            self._load(part, block)
+        to_caller = []
+        if part.chunk.is_last:
+            whole, user = part.tensor.block_buffers(block)
+            to_caller = [Reorder(part.name, whole, user)]
+        return self._sum_over_chunks(part, part.tensor.images_of_block(part, block), to_caller)
 
     def _sum_over_chunks(
-        self, tensor: Tensor, total: int, handed_over: list[Reorder]
+        self, part: Part, total: int, to_caller: list[Reorder]
     ) -> tuple[int, list[Reorder]]:
         """Return the total for a chunk that begins it or adds to it, a term for other chunks.
 
         The term is added to the total, which the last chunk hands over to the caller.
         """
-        after = handed_over if tensor.chunk.is_last else []
-        if tensor.chunk.is_first or tensor.is_added:
+        after = to_caller if part.chunk.is_last else []
+        if part.writes_sum:
             return total, after
-        term = self._inner_buffer(tensor, "term")
-        return term, [Reorder(tensor.name, term, total, adds=True), *after]
+        term = part.tensor.workspace_buffer(part, "term")
+        return term, [Reorder(part.name, term, total, adds=True), *after]
 
-    def _load(self, tensor: Tensor, block: Block) -> None:
+    def _load(self, part: Part, block: Block) -> None:
         """Add the reorder of a block of the caller's tensor, unless the block is there."""
-        self.reordered.append(tensor.name)
-        if self._present.get((tensor.number, tensor.role)) is not block:
-            whole, user = self._block_buffers(tensor, block)
-            self._reorder(Reorder(tensor.name, user, whole), self._steps.operand(tensor.name))
-            self._present[tensor.number, tensor.role] = block
+        self.reordered.append(part.name)
+        if part.tensor.loaded is not block:
+            whole, user = part.tensor.block_buffers(block)
+            self._reorder(Reorder(part.name, user, whole), self._steps.operand(part.name))
+            part.tensor.loaded = block
 
-    def _block_buffers(self, tensor: Tensor, block: Block) -> tuple[int, int]:
-        """Return the buffers of a block in the workspace, and as the caller has it."""
-        number, candidate, role = tensor.number, tensor.candidate, tensor.role
-        key = number, role, block.problem
-        if key not in self._inner:
-            wanted = self._wanted(number, candidate, role, block.problem)
-            self._inner[key] = self._steps.buffer(Buffer(wanted, offset=self._offset(tensor)))
-        operand = self._steps.operand(tensor.name)
-        offset = candidate.formulation.offset(role, block.begin)
-        user = Buffer(user_desc(self._engine, block.problem, role), operand, offset)
-        return self._inner[key], self._steps.buffer(user)
-
-    def _part_of_block(self, tensor: Tensor, block: Block) -> int:
-        """Return the buffer of the images of a block that a chunk reads or writes."""
-        key = tensor.number, tensor.role, tensor.chunk.problem, tensor.part.image
-        if key not in self._inner:
-            whole = self._wanted(tensor.number, tensor.candidate, tensor.role, block.problem)
-            images: int = getattr(block.problem, tensor.role).shape[0]
-            begin = self._engine.nbytes(whole) // images * tensor.part.image
-            buffer = Buffer(tensor.wanted, offset=self._offset(tensor) + begin)
-            self._inner[key] = self._steps.buffer(buffer)
-        return self._inner[key]
-
-    def _is_reordered(self, tensor: Tensor) -> bool:
-        """Whether the primitive takes another layout than the caller's.
-
-        Of a block this is asked as a whole: one of its planes may have a layout that more have not.
-        """
-        block = tensor.part.block
-        if block is None:
-            return not self._engine.equal(tensor.user, tensor.wanted)
-        key = tensor.number, tensor.role, block.problem
-        if key not in self._reorders:
-            user = user_desc(self._engine, block.problem, tensor.role)
-            wanted = self._wanted(tensor.number, tensor.candidate, tensor.role, block.problem)
-            self._reorders[key] = not self._engine.equal(user, wanted)
-        return self._reorders[key]
-
-    def _user_buffer(self, tensor: Tensor) -> int:
-        """Return the buffer of a tensor as the caller has it, or of its copy in another type."""
+    def _user_buffer(self, part: Part) -> int:
+        """Return the buffer of a part as the caller has it, or of its copy in another type."""
+        tensor = part.tensor
         formulation = tensor.candidate.formulation
-        operand = self._steps.operand(tensor.name)
-        offset = formulation.offset(tensor.role, tensor.part.begin)
+        operand = self._steps.operand(part.name)
+        offset = formulation.offset(tensor.role, part.place.begin)
         if tensor.role in formulation.copied:
-            is_result = tensor.name in tensor.candidate.results
-            cast = CastTensor(
-                tensor.candidate, tensor.role, self._steps.workspace.nbytes, is_result
-            )
-            if all(other.name != cast.name for other in self.casts):
+            if all(other.name != part.name for other in self.casts):
+                begin = self._steps.workspace.nbytes
+                cast = CastTensor(tensor.candidate, tensor.role, begin, tensor.is_result)
                 self._steps.workspace.add(cast.nbytes)
                 self.casts.append(cast)
             offset = 0
-        return self._steps.buffer(Buffer(tensor.user, operand, offset))
+        return self._steps.buffer(Buffer(part.user, operand, offset))
 
-    def _same_layout(self, tensor: Tensor, present: list[tuple[Tensor, int]]) -> int | None:
+    def _same_layout(self, part: Part, present: list[tuple[Part, int]]) -> int | None:
         """Return the buffer of an input that another primitive reads in the same layout."""
         equal = self._engine.equal
         for other, index in present:
-            begins = tensor.part.begin == other.part.begin
-            if begins and equal(tensor.user, other.user) and equal(tensor.wanted, other.wanted):
+            begins = part.place.begin == other.place.begin
+            if begins and equal(part.user, other.user) and equal(part.wanted, other.wanted):
                 return index
         return None
-
-    def _wanted(self, number: int, candidate: Candidate, role: str, problem: Problem) -> Handle:
-        """Return the memory descriptor of a tensor as the primitive takes it; made once."""
-        key = number, role, problem
-        if key not in self._descs:
-            self._descs[key] = self._wanted_desc(candidate, role, problem)
-        return self._descs[key]
-
-    def _wanted_desc(self, candidate: Candidate, role: str, problem: Problem) -> Handle:
-        engine = self._engine
-        if role == "bias":
-            return bias_desc(engine, problem, candidate.formulation.dtype(role))
-        query = queries(problem)[role]
-        return engine.clone_desc(engine.desc_of(candidate.descriptors[problem], query))
-
-    def _inner_buffer(self, tensor: Tensor, use: str = "") -> int:
-        """Return the buffer in the workspace of a tensor in a primitive's own layout."""
-        key = tensor.number, tensor.role, use, tensor.problem
-        if key not in self._inner:
-            buffer = Buffer(tensor.wanted, offset=self._offset(tensor, use))
-            self._inner[key] = self._steps.buffer(buffer)
-        return self._inner[key]
-
-    def _offset(self, tensor: Tensor, use: str = "") -> int:
-        """Return where a tensor lies in the workspace.
-
-        It is the same place for all chunks, where the largest of them, or a block, fits.
-        """
-        key = tensor.number, tensor.role, use
-        if key not in self._offsets:
-            descs = [
-                self._wanted(tensor.number, tensor.candidate, tensor.role, problem)
-                for problem in tensor.candidate.descriptors
-            ]
-            nbytes = max(map(self._engine.nbytes, descs))
-            self._offsets[key] = self._steps.workspace.add(nbytes)
-        return self._offsets[key]
 
     def _reorder(self, reorder: Reorder, input_operand: int | None = None) -> None:
         """Add a reorder; reorders of the same inner buffer share a primitive."""
