@@ -12,7 +12,7 @@ from onednn_py.problem.formats import TensorView
 
 from .types import Array
 
-__all__ = ["PackedTensor"]
+__all__ = ["PackedTensor", "operand_of", "plain_copy_of"]
 
 
 class PackedTensor:
@@ -38,26 +38,6 @@ class PackedTensor:
     def __repr__(self) -> str:
         return f"PackedTensor({self.name}, shape {self.shape}, {self.nbytes} bytes)"
 
-    @property
-    def plain_copy(self) -> Array | None:
-        """What the plan reads where it has no layout of its own, otherwise None."""
-        return self._copy
-
-    def operand_for(
-        self, where: str, label: str, view: TensorView | None, dtype: np.dtype[Any]
-    ) -> PackedOperand | None:
-        """Return what a plan's execution takes as the tensor ``label``; None for a plain copy.
-
-        Raises
-        ------
-        AttributeValueError
-            If the tensor was packed under another name, in another axis order or type. A layout
-            alone does not tell which axes the tensor has.
-        """
-        if (self.name, self._view, self._dtype) != (label, view, dtype):
-            raise AttributeValueError(f"{where}: {self!r} was packed for another plan")
-        return self._operand
-
     def __copy__(self) -> PackedTensor:
         return self
 
@@ -69,3 +49,24 @@ class PackedTensor:
             "a PackedTensor has the layout of this process's plan: send the weights, and pack"
             " them there"
         )
+
+
+def plain_copy_of(packed: PackedTensor) -> Array | None:
+    """Return what the plan reads where it has no layout of its own, otherwise None."""
+    return packed._copy
+
+
+def operand_of(
+    packed: PackedTensor, where: str, label: str, view: TensorView | None, dtype: np.dtype[Any]
+) -> PackedOperand | None:
+    """Return what a plan's execution takes as the tensor ``label``; None for a plain copy.
+
+    Raises
+    ------
+    AttributeValueError
+        If the tensor was packed under another name, in another axis order or type. A layout alone
+        does not tell which axes the tensor has.
+    """
+    if (packed.name, packed._view, packed._dtype) != (label, view, dtype):
+        raise AttributeValueError(f"{where}: {packed!r} was packed for another plan")
+    return packed._operand

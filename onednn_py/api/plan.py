@@ -23,7 +23,7 @@ from onednn_py.problem.keywords import refuse_keywords
 from onednn_py.problem.operations import DOCUMENTED, OPERATIONS
 
 from . import FUNCTIONS
-from .packed import PackedTensor
+from .packed import PackedTensor, operand_of, plain_copy_of
 from .run_op import VERSIONED
 from .types import AnyArray, Effort
 
@@ -154,7 +154,7 @@ class Plan(Generic[Result]):
             if isinstance(tensor, PackedTensor):
                 execute = self._execute_packed(label, tensor)
                 if execute is None:
-                    plain: Any = tensor.plain_copy
+                    plain: Any = plain_copy_of(tensor)
                     return self(*(plain if t is tensor else t for t in tensors), out=out)
                 continue
             self._check(label, tensor, self._spec.inputs[name].shape)
@@ -226,7 +226,8 @@ class Plan(Generic[Result]):
     def _execute_packed(self, label: str, tensor: PackedTensor) -> Callable[..., None] | None:
         """Return the execution with a packed tensor, None where the tensor is a plain copy."""
         where = f"{self._spec.operation}: {label}"
-        operand = tensor.operand_for(where, label, self._spec.inputs.get("weights"), self._dtype)
+        view = self._spec.inputs.get("weights")
+        operand = operand_of(tensor, where, label, view, self._dtype)
         if operand is None:
             return None
         plan = self._current()[1]

@@ -26,8 +26,8 @@ from tests.support.torch_comparison import all_taken
 from tests.support.torch_models import gradients, small
 
 
-def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
-    """Train one of two ranks by DistributedDataParallel, and return losses and sums."""
+def join_ranks(rank: str, folder: str, enabled: str) -> None:
+    """Join the group of two ranks, with convolutions computed here or by PyTorch."""
     torch.set_num_threads(1)
     store = torch.distributed.FileStore(str(Path(folder) / "store"), 2)
     torch.distributed.init_process_group(
@@ -35,6 +35,18 @@ def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
     )
     if enabled == "enabled":
         onednn_py.torch.enable()
+
+
+def leave_ranks() -> int:
+    """Leave the group with the other rank, and return how many calls were computed here."""
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    return sum(onednn_py.torch.statistics().taken.values())
+
+
+def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
+    """Train one of two ranks by DistributedDataParallel, and return losses and sums."""
+    join_ranks(rank, folder, enabled)
     network = small()
     # The statistics of a batch norm are each rank's own.
     network.norm = torch.nn.GroupNorm(2, 8)
@@ -48,9 +60,7 @@ def distributed(rank: str, folder: str, enabled: str) -> dict[str, Any]:
         optimizer.step()
     last = [parameter.grad.double().norm().item() for parameter in network.parameters()]
     weights = [parameter.detach().double().sum().item() for parameter in network.parameters()]
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-    taken = sum(onednn_py.torch.statistics().taken.values())
+    taken = leave_ranks()
     return {"losses": losses, "gradients": last, "weights": weights, "taken": taken}
 
 
@@ -59,13 +69,7 @@ def sharded(rank: str, folder: str, enabled: str) -> dict[str, Any]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    torch.set_num_threads(1)
-    store = torch.distributed.FileStore(str(Path(folder) / "store"), 2)
-    torch.distributed.init_process_group(
-        "gloo", store=store, rank=int(rank), world_size=2, timeout=timedelta(seconds=60)
-    )
-    if enabled == "enabled":
-        onednn_py.torch.enable()
+    join_ranks(rank, folder, enabled)
     torch.manual_seed(0)
     convolution = torch.nn.Conv2d
     network = torch.nn.Sequential(convolution(8, 16, 3), torch.nn.ReLU(), convolution(16, 8, 3))
@@ -81,9 +85,7 @@ def sharded(rank: str, folder: str, enabled: str) -> dict[str, Any]:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-    taken = sum(onednn_py.torch.statistics().taken.values())
+    taken = leave_ranks()
     return {"losses": losses, "taken": taken}
 
 
