@@ -38,8 +38,8 @@ def compute_dtypes(problem: Problem, cpu_isa: str = "") -> tuple[str, ...]:
     ----------
     problem : Problem
     cpu_isa : str, optional
-        oneDNN's name of the CPU's instruction sets. Types that the CPU lacks are left out: with AVX2,
-        300 drawn problems of 16 bits are planned in 0.57 of the time that asking for them takes.
+        oneDNN's name of the CPU's instruction sets. Types that the CPU lacks are left out: with
+        AVX2, 300 drawn problems of 16 bits are planned in 0.57 of the time.
     """
     return ("f32",) if cpu_isa in WITHOUT_HALVES else COMPUTE_DTYPES[problem.dtype]
 
