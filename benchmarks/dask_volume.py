@@ -23,7 +23,7 @@ import checkout  # noqa: F401
 import dask
 import dask.array as da
 import numpy as np
-from dask.utils import key_split
+from dask.utils import key_split, parse_bytes
 from distributed import Client, LocalCluster, get_task_stream, progress
 from numpy.typing import NDArray
 
@@ -45,12 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--channels", type=int, default=1, help="of dst; default: %(default)s")
     parser.add_argument(
-        "--memory", default="700MiB", help="limit of each of two workers; default: %(default)s"
+        "--memory",
+        type=_size,
+        default="700MiB",
+        help="limit of each of two workers; default: %(default)s",
     )
     parser.add_argument("--rounds", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--picture", type=Path, help="where the task stream is drawn")
     parser.add_argument("--only", default="", help="operations whose names contain this")
     parsed = parser.parse_args(arguments)
+    operations = {
+        name: makers for name, makers in _operations(parsed.channels).items() if parsed.only in name
+    }
+    if not operations:
+        parser.error(f"no operation's name contains {parsed.only!r}")
     volume = _volume(parsed.extent, parsed.chunk)
     weights = np.random.default_rng(0).standard_normal(
         (parsed.kernel,) * 3 + (1, parsed.channels), np.float32
@@ -58,10 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     times: dict[tuple[str, str], list[tuple[float, int]]] = {}
     streams: dict[str, list[Mapping[str, Any]]] = {}
     for _ in range(parsed.rounds):
-        for operation, makers in _operations(parsed.channels).items():
+        for operation, makers in operations.items():
             for library, make in makers.items():
-                if parsed.only not in operation:
-                    continue
                 print(f"{operation}, {library}", file=sys.stderr)
                 lazy = make(volume, weights)
                 seconds, peak, stream = _measured(lazy, parsed.memory)
@@ -74,6 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.picture:
         _draw(streams, parsed.picture)
     return 0
+
+
+def _size(text: str) -> str:
+    try:
+        parse_bytes(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a size such as 700MiB, got {text!r}") from None
+    return text
 
 
 def _made(block_info: Any = None) -> Array:

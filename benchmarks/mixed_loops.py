@@ -69,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.in_this_process:
         print(json.dumps(measure(parsed.cases, parsed.seconds)))
         return 0
+    names = list(_cases())
+    if not any(parsed.cases in name for name in names):
+        parser.error(f"no case's name contains {parsed.cases!r}; cases: {'; '.join(names)}")
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in parsed.settings}
     with _busy_process() if parsed.busy else contextlib.nullcontext():
         for _ in range(parsed.rounds):

@@ -32,7 +32,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import checkout  # noqa: F401
+from checkout import existing_file
 from survey_broad import KINDS, draw_broadly
 from survey_deep import DEEP_FAMILIES, draw_deep, draw_deep_of_many_images
 from survey_depthwise import DEPTHWISE_FAMILIES, draw_depthwise
@@ -155,10 +155,10 @@ def _parser() -> argparse.ArgumentParser:
             help="seconds to try ways to compute a problem (default: %(default)s)",
         )
     finder = commands.add_parser("search", help="see above: search")
-    finder.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
+    finder.add_argument("files", type=existing_file, nargs="+", metavar="FILE.jsonl")
     finder.add_argument("--out", type=Path, required=True, metavar="FILE.py")
     report = commands.add_parser("report", help="see above: report")
-    report.add_argument("files", type=Path, nargs="+", metavar="FILE.jsonl")
+    report.add_argument("files", type=existing_file, nargs="+", metavar="FILE.jsonl")
     report.add_argument("--plot", type=Path, metavar="FILE", help="a .png or .svg file")
     return parser
 

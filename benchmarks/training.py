@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import checkout  # noqa: F401
+from checkout import existing_file
 
 from onednn_py.tools.benchmark.training.figure import save_training_figure
 from onednn_py.tools.benchmark.training.report import settings_title
@@ -96,7 +96,7 @@ def draw(path: Path, runs: Mapping[str, Sequence[StepResult]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="+", type=existing_file, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     parser.add_argument("--document", type=Path, metavar="PAGE", help="such as docs/pytorch.md")
     arguments = parser.parse_args()

@@ -64,11 +64,14 @@ class _EdgeRun(StridedCandidateRun):
 def main(operation: str, dtype: str) -> None:
     for geometry in GEOMETRIES:
         for data_format in FORMATS:
-            for end in (True, False):
-                run = _EdgeRun(geometry.integers(dtype), operation, data_format, end=end)
-                for candidate in run.candidates():
+            tensors = geometry.integers(dtype)
+            runs = [_EdgeRun(tensors, operation, data_format, end=end) for end in (True, False)]
+            assert runs[0].problem == runs[1].problem
+            for candidate in runs[0].candidates():
+                plan = OneDNNPlan(current_engine(), candidate)
+                for run in runs:
                     print(candidate.choice, "of", run.problem.name, flush=True)
-                    run.check(OneDNNPlan(current_engine(), candidate))
+                    run.check(plan)
     print("done")
 
 
