@@ -1,7 +1,9 @@
 """A program that forks again and again while its other threads call the package.
 
-Run with the number of forks and the backend's name; it prints the number of good children. A child
-that does not end in 20 seconds prints where it stands, and fails.
+Run with the number of forks, the backend's name and a number of programs; each program prints the
+number of its good children. A child that does not end in 20 seconds prints where it stands, and
+fails. Programs run one after another, in processes that have imported the package and called
+nothing: most of a program's time would be its imports.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import random
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections import deque
 from typing import Any
@@ -109,8 +112,22 @@ def main(forks: int, backend: str) -> None:
         stop.set()
         for thread in threads:
             thread.join()
-    print(good)
+    print(good, flush=True)
+
+
+def run_programs(forks: int, backend: str, programs: int) -> None:
+    """Run programs in processes of their own."""
+    for _ in range(programs):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                main(forks, backend)
+            except BaseException:
+                traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(0)
+        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    run_programs(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
