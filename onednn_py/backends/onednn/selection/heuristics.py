@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from math import prod
+from itertools import chain
 
 from onednn_py.problem.problem import Direction, Problem
 
-from .bias_sums import products_write_gradient
 from .choice import Choice
 from .limits import compute_dtypes
 from .preference import OverLimit, Preference
-from .rules import AMX_FAMILIES, DEPTHWISE, GEMM, JIT, JIT_1X1, Rule, Shape, rules_of
+from .rules import AMX_FAMILIES, ANY_NAME, Rule, Shape, always, rules_of
 from .thresholds import (
     GEMM_EXECUTION_FLOPS,
     Work,
@@ -19,39 +18,7 @@ from .thresholds import (
     minibatch_chunks,
 )
 
-__all__ = [
-    "fallbacks",
-    "gains_from_bias_apart",
-    "preferences",
-    "surely_gains_from_bias_apart",
-]
-
-# From so many elements of dst on, by data type, a bias gradient is better summed apart from gemm.
-# Apart / in gemm, over 500 1x1 problems that were drawn twice, in geometric mean of the first draw
-# and of the second: bf16 from 2048 elements 0.90 and 0.87, from 4096 0.53 and 0.53, from 2**16 0.15
-# and 0.13; f32 from 2**15 1.08 and 1.09, from 2**16 0.80 and 0.80, from 2**17 0.64 and 0.62. Below,
-# what NumPy has to do takes longer.
-LEAST_SUMMED_APART = {"bf16": 2**12, "f32": 2**16}
-
-# Likewise for float32 kernels that read channels last, which load diff_dst once more for its sum.
-# Apart / in the kernel, over 123 problems in geometric mean 0.89, at worst 1.09 (160 -> 10, 63 x
-# 63, 1x1); 1x1 alone 0.43 to 1.09. Where it does not hold: volumes with larger kernels than 1x1x1,
-# 0.95, up to 1.17; smaller problems, 0.95 to 1.6; channels first, 1.0 to 1.2; depthwise, 1.1 to
-# 1.6; bfloat16, 1.0 to 1.2.
-LEAST_SUMMED_APART_LAST = 2**17
-
-# The figures above are of sums that NumPy adds up. A call takes 0.23 to 0.99 of the time where
-# products write the gradient, so that fewer elements are enough. Apart / in gemm, from 2**13
-# elements to 2**17: 0.88, at worst 1.56, of 390; from 2**12 1.01 of 72. It was measured on a CPU
-# with AVX2 alone; gemm's own sum is the same loop on all CPUs.
-LEAST_WRITTEN_APART = 2**13
-
-# Likewise for kernels of AVX2, by the layout of the activations that they read. Channels last, from
-# 2**14 elements: 0.76, at worst 1.67, of 581, among them 49 volumes with 0.62; from 2**13 0.96 of
-# 84. Other layouts, from 2**15: 0.92, at worst 1.24, of 442; from 2**14 0.98 of 67, of
-# transposed convolutions 0.98 of 233. Depthwise kernels: of transposed convolutions with channels
-# last 0.51, at worst 0.83, of 14; others 1.16 of 81.
-LEAST_WRITTEN_APART_AVX2 = {"last": 2**14, "others": 2**15}
+__all__ = ["fallbacks", "preferences"]
 
 # CPUs that have kernels of bfloat16, but no instructions for its products. There, float32 is faster
 # where a problem has so many flops for each element of src and dst, which NumPy converts. Of the
@@ -68,6 +35,10 @@ LONG_ROW = 2**10
 
 # Formulations that no rule need ask for, the family's own primitive first.
 ANY_PROBLEM = ("direct", "as_convolution", "flipped")
+OWN_LAYOUTS = tuple(
+    Rule(always, "any", ANY_NAME, "where no other rule holds", formulation)
+    for formulation in ANY_PROBLEM
+)
 
 
 def preferences(
@@ -101,12 +72,12 @@ def preferences(
         shape = Shape(
             problem, dtype, available=available, cpu_isa=cpu_isa, halves_avx512=halves_avx512
         )
-        for rule in rules(shape):
+        for rule in chain(rules(shape), OWN_LAYOUTS):
             if rule.family in AMX_FAMILIES and cpu_isa and not shape.has_amx:
                 continue
             compute = rule.compute_dtype or dtype
             number = chunks if compute == dtype else minibatch_chunks(problem, compute)
-            for formulation in _sooner_planned(problem, shape, rule):
+            for formulation in _formulations(rule, problem, shape):
                 way = compute, formulation, rule.activations
                 threads, gemm_threads = rule.threads, None
                 if threads is None:
@@ -118,18 +89,10 @@ def preferences(
                     over_limit=OverLimit.SPLIT if rule.splits else over_limit,
                     gemm_threads=gemm_threads,
                 )
-        for formulation in ANY_PROBLEM:
-            threads, gemm_threads = _threads(problem, shape, dtype, formulation, "any")
-            yield Preference(
-                Choice(dtype, formulation, threads=threads),
-                minibatch_chunks=chunks,
-                over_limit=over_limit,
-                gemm_threads=gemm_threads,
-            )
 
 
-def _sooner_planned(problem: Problem, shape: Shape, rule: Rule) -> tuple[str, ...]:
-    """Return a rule's formulation, behind another one that runs as fast and is planned sooner."""
+def _formulations(rule: Rule, problem: Problem, shape: Shape) -> tuple[str, ...]:
+    """Return a rule's formulation, behind an equal one that oneDNN plans sooner."""
     if (
         rule.formulation == "direct"
         and rule.activations in ("given", "nxc")
@@ -182,52 +145,6 @@ def _preferred_dtypes(problem: Problem, cpu_isa: str) -> tuple[str, ...]:
     ):
         return dtypes[::-1]
     return dtypes
-
-
-def gains_from_bias_apart(problem: Problem, choice: Choice) -> bool:
-    """Whether an implementation is faster where it does not sum the bias gradient itself.
-
-    gemm sums with plain loops, and kernels that read channels last load what they sum again; others
-    sum what they have loaded anyway, which those of AVX2 do in more time than products take. NumPy
-    converts float16 too slowly.
-    """
-    if not problem.has_bias_gradient or problem.dtype == "f16":
-        return False
-    if problem.dst.size < min(*LEAST_SUMMED_APART.values(), LEAST_WRITTEN_APART):
-        return False  # at once, since small problems are decided often
-    least = _least_summed_apart(problem, choice)
-    return least is not None and problem.dst.size >= least
-
-
-def surely_gains_from_bias_apart(problem: Problem, choice: Choice) -> bool:
-    """Whether measuring need not try the sum inside of an implementation."""
-    is_large = choice.compute_dtype != "f32" or problem.dst.size >= LEAST_SUMMED_APART_LAST
-    return is_large and gains_from_bias_apart(problem, choice)
-
-
-def _least_summed_apart(problem: Problem, choice: Choice) -> int | None:
-    """Return how many elements of dst are worth a bias gradient apart, None if it never gains."""
-    implementation = choice.implementation
-    # Of channels with zeros beside them, NumPy sums the gradient.
-    is_padded = choice.formulation == "padded_channels"
-    is_written = products_write_gradient(problem) and not is_padded
-    if GEMM.search(implementation):
-        return LEAST_WRITTEN_APART if is_written else LEAST_SUMMED_APART.get(choice.compute_dtype)
-    is_jit = any(family.search(implementation) for family in (JIT, JIT_1X1))
-    is_last = _reads_channels_last(problem, choice)
-    if is_written and "avx2" in implementation:
-        if is_last and (is_jit or (problem.transposed and DEPTHWISE.search(implementation))):
-            return LEAST_WRITTEN_APART_AVX2["last"]
-        return LEAST_WRITTEN_APART_AVX2["others"] if is_jit and not problem.transposed else None
-    is_flat = len(problem.kernel) < 3 or prod(problem.kernel) == 1
-    if is_jit and is_last and is_flat and choice.compute_dtype == "f32":
-        return LEAST_SUMMED_APART_LAST
-    return None
-
-
-def _reads_channels_last(problem: Problem, choice: Choice) -> bool:
-    is_given = choice.activations == "given" and problem.dst.strides[1] == 1
-    return is_given or choice.activations == "nxc"
 
 
 def fallbacks(problem: Problem, cpu_isa: str = "") -> Iterator[Preference]:

@@ -10,12 +10,13 @@ from onednn_py.backends.onednn.binding.engine import Engine, Handle
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem
 
+from .bias_apart import gains_from_bias_apart, surely_gains_from_bias_apart
 from .candidate import Candidate
 from .choice import LAYOUTS, Choice
 from .defects import is_reference
 from .descriptors import queries
 from .formulations import FORMULATIONS, formulate
-from .heuristics import fallbacks, gains_from_bias_apart, surely_gains_from_bias_apart
+from .heuristics import fallbacks
 from .limits import compute_dtypes
 from .padded_channels import is_worth_padding
 from .plain_loops import in_place_of_loops

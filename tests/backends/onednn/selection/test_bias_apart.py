@@ -12,16 +12,16 @@ import pytest
 import onednn_py
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.backends.onednn.execution.plan import OneDNNPlan
-from onednn_py.backends.onednn.selection.candidate import Candidate
-from onednn_py.backends.onednn.selection.choice import Choice
-from onednn_py.backends.onednn.selection.heuristics import (
+from onednn_py.backends.onednn.selection.bias_apart import (
     LEAST_SUMMED_APART,
     LEAST_SUMMED_APART_LAST,
     LEAST_WRITTEN_APART,
     LEAST_WRITTEN_APART_AVX2,
-    Preference,
     gains_from_bias_apart,
 )
+from onednn_py.backends.onednn.selection.candidate import Candidate
+from onednn_py.backends.onednn.selection.choice import Choice
+from onednn_py.backends.onednn.selection.preference import Preference
 from onednn_py.backends.onednn.selection.rules import GEMM, JIT, JIT_1X1
 from onednn_py.backends.onednn.selection.select import candidate_of, candidates
 from onednn_py.backends.onednn.selection.validity import invalid

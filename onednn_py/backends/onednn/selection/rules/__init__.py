@@ -65,7 +65,18 @@ from .lines_and_volumes import DILATED_VOLUMES, LINES_AND_VOLUMES
 from .one_channel import ONE_CHANNEL
 from .patches import PATCHES
 from .products import PRODUCTS
-from .rule import AMX_FAMILIES, ANY_NAME, DEPTHWISE, GEMM, JIT, JIT_1X1, NOT_GEMM, Rule, Shape
+from .rule import (
+    AMX_FAMILIES,
+    ANY_NAME,
+    DEPTHWISE,
+    GEMM,
+    JIT,
+    JIT_1X1,
+    NOT_GEMM,
+    Rule,
+    Shape,
+    always,
+)
 from .small import SMALL
 from .strided import STRIDED_DATA
 from .strided_1x1 import STRIDED_1X1
@@ -85,6 +96,7 @@ __all__ = [
     "NOT_GEMM",
     "Rule",
     "Shape",
+    "always",
     "rules_of",
 ]
 
