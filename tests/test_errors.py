@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,26 @@ def test_wrt_by_the_names_of_the_results(wrt: Any) -> None:
         onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=wrt)
 
 
-@pytest.mark.parametrize("wrt", [(), "dst", ("src", "input"), ("weights", 3)])
+class ForeignScalar:
+    """An array of another library, without axes, which is a collection by its methods alone."""
+
+    def __dlpack__(self) -> None: ...
+
+    def __dlpack_device__(self) -> None: ...
+
+    def __len__(self) -> int:
+        raise TypeError("len() of a 0-d tensor")
+
+    def __contains__(self, key: object) -> bool:
+        raise TypeError("a 0-d tensor contains nothing")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("iteration over a 0-d tensor")
+
+
+@pytest.mark.parametrize(
+    "wrt", [(), "dst", ("src", "input"), ("weights", 3), np.array(["src"]), ForeignScalar()]
+)
 def test_wrt(wrt: Any) -> None:
     with pytest.raises(AttributeValueError, match="wrt: expected some of src, weights, bias"):
         onednn_py.convolution_backward(SRC, WEIGHTS, DST, wrt=wrt)

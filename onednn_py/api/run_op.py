@@ -132,8 +132,10 @@ def _refuse_aliases(operation: Operation, attributes: Mapping[str, Any]) -> None
         (operation.weights_format, WEIGHTS_FORMATS[operation.transposed]),
     ):
         value = attributes.get(name)
-        found = named_format(value, formats) if isinstance(value, str) else None
-        if found not in (None, str(value).upper()):
+        if not isinstance(value, str):
+            continue
+        found = named_format(value, formats)
+        if found not in (None, value.upper()):
             raise AttributeValueError(
                 f"{operation.documented}: {name}: expected one of {', '.join(formats)}, as the"
                 f" documents have them; got {value!r}, which the functions alone take for {found}"

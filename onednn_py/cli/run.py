@@ -75,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
+    if not replay.operations:
+        print(f"{graph.path}: the file has no operations", file=sys.stderr)
     if arguments.output:
         _write(arguments.output, replay)
     if arguments.json:

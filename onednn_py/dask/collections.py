@@ -102,6 +102,8 @@ def _tensor(where: str, tensor: Any) -> Any:
     if not isinstance(tensor, da.Array):
         if hasattr(type(tensor), "__dask_graph__"):
             raise DTypeError(f"{where}: expected a dask array, got {type_name(tensor)}")
+        if isinstance(tensor, TensorSpec):
+            raise DTypeError(f"{where}: a TensorSpec has no data; only plan takes it")
         spec_of(where, tensor)
         return as_array(where, tensor)
     if type(tensor._meta) is not np.ndarray:

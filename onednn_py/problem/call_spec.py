@@ -277,14 +277,10 @@ def _gradients(asked: Sequence[bool], results: Sequence[Array]) -> Gradients:
 
 def _asked(name: str, wrt: Any) -> frozenset[str]:
     asked: Any = [wrt] if isinstance(wrt, str) else wrt
-    is_list = isinstance(asked, Collection) and not isinstance(asked, np.ndarray)
+    is_array = isinstance(asked, np.ndarray) or is_foreign_array(asked)
+    is_list = isinstance(asked, Collection) and not is_array
     # An array as an entry would be compared element by element.
-    if (
-        not is_list
-        or is_foreign_array(asked)
-        or not asked
-        or any(not isinstance(key, str) or key not in WRT for key in asked)
-    ):
+    if not is_list or not asked or any(not isinstance(key, str) or key not in WRT for key in asked):
         hint = ""
         some = islice(asked, MOST_NAMES) if is_list else ()
         if any(isinstance(key, str) and key in Gradients._fields for key in some):

@@ -104,6 +104,13 @@ def test_run_op_takes_documented_names_alone(kind: str, name: str, value: str) -
     onednn_py.run_op("Convolution", tensors, {**DOCUMENTED, "data_format": "nxc"})
 
 
+def test_run_op_writes_no_format_that_is_no_text() -> None:
+    """A number of so many digits cannot be written."""
+    for name in ("data_format", "weights_format"):
+        with pytest.raises(AttributeValueError, match=f"{name}: expected one of"):
+            onednn_py.run_op("Convolution", [SRC, WEIGHTS], {**DOCUMENTED, name: 10**5000})
+
+
 @pytest.mark.parametrize("name", ["convolution_backward_data", "ConvolutionBackwardData"])
 def test_plans_by_name(name: str, backend: str) -> None:
     planned = onednn_py.plan(name, DST, WEIGHTS, pads_begin=1, backend=backend)

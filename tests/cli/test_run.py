@@ -137,6 +137,11 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert by_id[0]["milliseconds"] > 0
 
 
+def test_a_file_without_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("run", str(write(tmp_path))) == 1
+    assert "the file has no operations" in capsys.readouterr().err
+
+
 def test_a_difference_is_reported_and_fails(
     onednn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

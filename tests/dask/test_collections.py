@@ -133,6 +133,9 @@ def test_chunks_of_other_types_are_refused(da: Any, functions: Any) -> None:
     delayed = importlib.import_module("dask").delayed(WEIGHTS)
     with pytest.raises(DTypeError, match="weights: expected a dask array, got dask.delayed"):
         functions.convolution(forbidden(da, (2, 9, 3)), delayed)
+    spec = onednn_py.TensorSpec(WEIGHTS.shape, np.float32)
+    with pytest.raises(DTypeError, match="weights: a TensorSpec has no data"):
+        functions.convolution(forbidden(da, (2, 9, 3)), spec)
 
 
 def masked_chunk() -> Any:

@@ -33,6 +33,9 @@ FILE_DTYPES = ("f32", "bf16", "f16")
 # Attributes that oneDNN adds when it writes a graph after partitioning.
 ANNOTATIONS = ("partition_id", "backend")
 
+# Of a oneDNN tensor.
+MOST_AXES = 12
+
 # The Graph API has only the newer operation, whose attributes have other names.
 NATIVE_KINDS = {"ConvolutionBackpropData": "ConvolutionBackwardData"}
 
@@ -145,7 +148,10 @@ def call_of(
             raise UnsupportedOperationError(
                 f"tensor {tensor.id} is {tensor.dtype}; supported are {', '.join(FILE_DTYPES)}"
             )
-    inputs: list[Any] = [_spec(tensor, specs) for tensor in tensors]
+    known = dict(specs)
+    for tensor in tensors:
+        known[tensor.id] = _spec(tensor, known)
+    inputs: list[Any] = [known[tensor.id] for tensor in tensors]
     attributes = _attributes(operation)
     if documented.shape_argument:
         if len(inputs) < len(operation.inputs):
@@ -166,6 +172,7 @@ def call_of(
 
 
 def _spec(tensor: LogicalTensor, specs: Mapping[int, TensorSpec]) -> TensorSpec:
+    """Return a tensor's spec, which has to be the same wherever the file names the tensor."""
     known = specs.get(tensor.id)
     if known is None:
         if tensor.shape is None:
@@ -185,10 +192,13 @@ def _attributes(operation: GraphOperation) -> dict[str, Any]:
     attributes = {
         name: value for name, value in operation.attributes.items() if name not in ANNOTATIONS
     }
-    # Where a program leaves output_padding out, its dump has a zero for each of the 12 axes
-    # that a oneDNN tensor can have.
+    # Where a program leaves output_padding out, or the shape of the result, its dump has a zero for
+    # each of the 12 axes that a oneDNN tensor can have.
     padding = attributes.get("output_padding")
     axes = len(operation.inputs[0].shape or ()) - 2 if operation.inputs else 0
     if isinstance(padding, list) and len(padding) > axes > 0 and not any(padding[axes:]):
         attributes["output_padding"] = padding[:axes]
+    shape_argument = DOCUMENTED[operation.kind].shape_argument
+    if shape_argument and attributes.get(shape_argument) == [0] * MOST_AXES:
+        del attributes[shape_argument]
     return attributes

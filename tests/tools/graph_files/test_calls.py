@@ -75,6 +75,14 @@ def test_two_operations_that_contradict_each_other_about_a_tensor(tmp_path: Path
     assert "tensor 2: is f32 of shape (2, 4, 5, 5) here, elsewhere" in report.notes[0]
 
 
+def test_an_operation_that_contradicts_itself_about_a_tensor(tmp_path: Path) -> None:
+    entry = gradient()
+    entry["inputs"][1]["id"] = entry["inputs"][0]["id"]
+    [report] = onednn_py.load_graph(write(tmp_path, entry)).run().operations
+    assert report.status == "failed"
+    assert "tensor 0: is f32 of shape" in report.notes[0]
+
+
 @pytest.mark.parametrize("dtype", ["s8", "f8_e5m2", "f64"])
 def test_other_data_types_are_unsupported(dtype: str, tmp_path: Path) -> None:
     entry = gradient()
@@ -114,6 +122,14 @@ def test_weights_shape_from_an_input_the_attribute_or_the_result(tmp_path: Path)
     entry["attrs"]["weights_shape"] = writing.attribute((3, 2, 3))
     by_attribute = onednn_py.load_graph(write(tmp_path, entry)).run()
     np.testing.assert_array_equal(by_attribute.results[3], by_result.results[3])
+    # As oneDNN writes an attribute of this kind that a program leaves out.
+    entry["attrs"]["weights_shape"] = writing.attribute((0,) * 12)
+    graph = onednn_py.load_graph(write(tmp_path, entry))
+    by_input = graph.run({"weights_shape": np.array([3, 2, 3])})
+    np.testing.assert_array_equal(by_input.results[3], by_result.results[3])
+    entry["outputs"][0] |= {"shape": [3, 2, 3], "stride": [6, 3, 1]}
+    by_result_again = onednn_py.load_graph(write(tmp_path, entry)).run()
+    np.testing.assert_array_equal(by_result_again.results[3], by_result.results[3])
 
 
 def test_the_older_name_and_its_attributes(backend: str, tmp_path: Path) -> None:
