@@ -1,7 +1,7 @@
 """docs/coming-from.md: every row's two calls run, and compute the same.
 
 The rows of PyTorch and JAX are compared with these libraries, Keras' with what Keras does on JAX,
-and ONNX's with the oracle of the other tests.
+and ONNX's and OpenVINO's with the oracle of the other tests.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def assert_row(theirs: str, ours: str, names: dict[str, Any]) -> None:
 
 
 def test_the_page_has_rows_of_all_libraries() -> None:
-    counts = {library: len(rows(library)) for library in ("PyTorch", "JAX", "Keras", "ONNX")}
+    libraries = ("PyTorch", "JAX", "Keras", "ONNX", "OpenVINO")
+    counts = {library: len(rows(library)) for library in libraries}
     assert min(counts.values()) >= 4
     assert PAGE.count("\n| `") == sum(counts.values()), "a row that is not parsed"
 
@@ -215,3 +216,44 @@ def test_onnx(theirs: str, ours: str) -> None:
     tensors = {"X": numbers(2, 4, 9, 8), "W": numbers(6, 2, 3, 3), "B": numbers(6)}
     tensors["Y"] = numbers(2, 6, 5, 4)
     assert_row(theirs, ours, {**tensors, "Conv": onnx_conv, "ConvTranspose": onnx_conv_transpose})
+
+
+def openvino_group_convolution(
+    data, filters, strides, pads_begin, pads_end, dilations, auto_pad="EXPLICIT"
+):
+    if auto_pad == "SAME_UPPER":  # ONNX's SAME_LOWER with the sides exchanged
+        pads_end, pads_begin = onnx_pads(
+            data.shape[2:], filters.shape[3:], strides, dilations, (), "SAME_LOWER"
+        )
+    weights = filters.reshape(-1, *filters.shape[2:])
+    pads = [*pads_begin, *pads_end]
+    return onnx_conv(
+        data, weights, group=len(filters), strides=strides, pads=pads, dilations=dilations
+    )
+
+
+def openvino_group_backprop(data, filters, strides, *, pads_begin, pads_end, output_padding=(0, 0)):
+    weights = filters.reshape(-1, *filters.shape[2:])
+    return onnx_conv_transpose(
+        data, weights, group=len(filters), strides=strides, pads=[*pads_begin, *pads_end],
+        output_padding=output_padding,
+    )  # fmt: skip
+
+
+OPSET = SimpleNamespace(
+    convolution=lambda data, filters, *numbers, **keywords: openvino_group_convolution(
+        data, filters[np.newaxis], *numbers, **keywords
+    ),
+    group_convolution=openvino_group_convolution,
+    convolution_backprop_data=lambda data, filters, *numbers, **keywords: openvino_group_backprop(
+        data, filters[np.newaxis], *numbers, **keywords
+    ),
+    group_convolution_backprop_data=openvino_group_backprop,
+)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), rows("OpenVINO"))
+def test_openvino(theirs: str, ours: str) -> None:
+    tensors = {"data": numbers(2, 4, 9, 8), "filters": numbers(6, 4, 3, 3)}
+    tensors |= {"grouped": numbers(2, 3, 2, 3, 3), "diff_dst": numbers(2, 6, 5, 4)}
+    assert_row(theirs, ours, {**tensors, "opset": OPSET})

@@ -60,7 +60,12 @@ def _run(arguments: Sequence[str] | None, called: list[str]) -> int:
     for command in (info, demo, run, verify, bench, training, tune, wisdom):
         command.add_parser(commands)
     try:
-        parsed = parser.parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+        given = _joined(sys.argv[1:] if arguments is None else arguments)
+        parsed, unknown = parser.parse_known_args(given)
+        if unknown:
+            # By the command's own parser, whose usage it prints.
+            of_command = commands.choices.get(parsed.command, parser)
+            of_command.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()  # of --help, --version and lists

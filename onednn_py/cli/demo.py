@@ -11,6 +11,7 @@ from typing import Any
 import onednn_py
 from onednn_py.config import BACKENDS, backend_setting
 from onednn_py.problem.dtypes import DTYPES
+from onednn_py.tools.benchmark.machine import busy_cores, busy_cores_warning
 from onednn_py.tools.demo import training
 from onednn_py.tools.demo.figure import save_figure
 from onednn_py.tools.demo.network import CONVOLUTIONS, Network
@@ -145,6 +146,8 @@ def _report(result: Mapping[str, Any]) -> Iterator[str]:
     if result["seconds_per_epoch"] is not None:
         numpy, onednn = result["seconds_per_epoch"].values()
         yield (f"one epoch: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, ratio {numpy / onednn:.1f}")
+        if warning := busy_cores_warning(busy_cores()):
+            yield warning
     yield _verdict(result)
 
 

@@ -19,6 +19,7 @@ from onednn_py.backends.onednn.wisdom.files import read
 from onednn_py.dispatch.planner import NO_IMPLEMENTATION
 from onednn_py.errors import AttributeValueError, OneDNNError
 from onednn_py.tools.benchdnn.case import Case, row
+from onednn_py.tools.benchmark.machine import busy_cores, busy_cores_warning
 from onednn_py.tools.benchmark.report import case_labels
 from onednn_py.tools.text import counted
 
@@ -106,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         path = _checked_output(arguments.output)
         screen.say(str(machine_here()))
         screen.say(f"saves to {path}")
+        if warning := busy_cores_warning(busy_cores()):
+            screen.say(warning)
         # Outcomes that precede an interrupt are saved and reported as well.
         with suppress(KeyboardInterrupt):
             _tune(cases, arguments, path, screen, outcomes)

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
+from jax.sharding import AxisType
 
 from onednn_py.config import backend_setting, effort_setting, fpmath_mode_setting
 from onednn_py.problem.geometry import axis_from_size, effective_kernel
@@ -166,6 +167,10 @@ def _may_be_computed(lhs: Any, rhs: Any) -> bool:
             return False
         sharding = getattr(jax.typeof(operand), "sharding", None)
         if any(axes is not None for axes in getattr(sharding, "spec", ())):
+            return False
+        # Inside vmap, the spec lacks the axis that is mapped, along which an array may be divided.
+        mesh = getattr(sharding, "mesh", None)
+        if AxisType.Explicit in (getattr(mesh, "axis_types", None) or ()):
             return False
     return True
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 from jax import numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, xla
 
 from .folding import fold, unfold
 from .geometry import Geometry
@@ -59,15 +58,8 @@ def _primitive(name: str, inputs: tuple[_Tensor, _Tensor], result: _Tensor) -> A
 
     primitive.def_abstract_eval(abstract)
 
-    @partial(jax.jit, static_argnames="geometry")
-    def compiled(first: Any, second: Any, geometry: Geometry) -> Any:
-        return primitive.bind(first, second, geometry=geometry)
-
-    def implementation(first: Any, second: Any, *, geometry: Geometry) -> Any:
-        with jax.disable_jit(False):
-            return compiled(first, second, geometry)
-
-    primitive.def_impl(implementation)
+    # JAX's checks for NaN run functions again, one primitive after the other, down to this one.
+    primitive.def_impl(partial(xla.apply_primitive, primitive))
     batching.primitive_batchers[primitive] = partial(_batched, primitive, inputs, result)
     mlir.register_lowering(primitive, partial(lower_to_lax, name))
     mlir.register_lowering(primitive, partial(lower, name), platform="cpu")

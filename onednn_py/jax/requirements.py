@@ -20,6 +20,8 @@ _NEEDED = {
     "jax.interpreters.ad": ("defbilinear",),
     "jax.interpreters.batching": ("primitive_batchers",),
     "jax.interpreters.mlir": ("lower_fun", "register_lowering"),
+    "jax.interpreters.xla": ("apply_primitive",),
+    "jax.sharding": ("AxisType",),
 }
 
 

@@ -112,7 +112,9 @@ def spec_of(where: str, tensor: Any) -> TensorSpec:
         raise DTypeError(f"{where}: masked arrays have no gradient here; fill the mask first")
     tensor = as_array(where, tensor)
     if not isinstance(tensor, np.ndarray):
-        hint = "; np.asarray makes an array of numbers" if isinstance(tensor, (list, tuple)) else ""
+        hint = ""
+        if isinstance(tensor, (list, tuple)):
+            hint = "; np.asarray makes an array of numbers, plan takes a TensorSpec of a shape"
         raise DTypeError(f"{where}: {_no_array(tensor)}{hint}")
     dtype_name(where, tensor.dtype)
     # NumPy has checked the shape.

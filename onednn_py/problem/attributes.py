@@ -17,6 +17,7 @@ from .operations import Operation
 
 __all__ = [
     "ATTRIBUTES",
+    "GROUPS_AXIS",
     "LARGEST",
     "Attributes",
     "documented_attributes",
@@ -36,6 +37,11 @@ _CONSTANT = frozenset((int, str, type(None)))
 
 # oneDNN's kernels keep strides, pads and dilations in 32-bit integers.
 LARGEST = 2**31 - 1
+
+# What a message says of weights or a format with an axis of groups, as OpenVINO has them.
+GROUPS_AXIS = (
+    "weights have no axis of groups: (groups, C, *rest) is reshaped to (groups * C, *rest)"
+)
 
 # A longer list is no list of extents or axes; some would take for ever to be read.
 MOST_ENTRIES = 64
@@ -118,15 +124,13 @@ def _per_axis(operation: str, name: str, value: Any, axes: int, least: int) -> t
     )
 
 
-def _name(
-    operation: str, attribute: str, value: Any, accepted: tuple[str, ...], hint: str = ""
-) -> str:
+def _name(operation: str, attribute: str, value: Any, accepted: tuple[str, ...]) -> str:
     if isinstance(value, str):
         for name in accepted:
             if value.lower() == name.lower():
                 return name
     raise AttributeValueError(
-        f"{operation}: {attribute}: expected one of {', '.join(accepted)}; got {brief(value)}{hint}"
+        f"{operation}: {attribute}: expected one of {', '.join(accepted)}; got {brief(value)}"
     )
 
 
@@ -194,7 +198,9 @@ def _data_format(operation: Operation, name: str, value: Any, axes: int) -> str:
 
 def _weights_format(operation: Operation, name: str, value: Any, axes: int) -> str:
     hint = ""
-    if isinstance(value, str) and named_format(value, WEIGHTS_FORMATS[not operation.transposed]):
+    if isinstance(value, str) and value.upper().startswith("G"):
+        hint = f"; {GROUPS_AXIS}"
+    elif isinstance(value, str) and named_format(value, WEIGHTS_FORMATS[not operation.transposed]):
         hint = f", which is no format of {'transposed ' if operation.transposed else ''}convolution"
         if operation.transposed:
             hint += (

@@ -42,6 +42,9 @@ _WITHOUT_KEYWORD = {
     "padding_mode": "padding is with zeros here; for another mode, numpy.pad comes first",
 }
 
+# Keywords of functions that ask for gradients by their names.
+_BIAS = ("bias", "b", "B", "use_bias")
+
 # From here on a keyword is taken for a misspelt one: "padding_mode" is not "fpmath_mode".
 LEAST_LIKENESS = 0.75
 
@@ -82,8 +85,12 @@ def translated(keyword: object, accepted: Collection[str]) -> str:
         for one in _OURS.get(keyword, ())
         if " of " in one or all(name in accepted for name in one.split(" and "))
     ]
+    if ours == ["output_padding"]:
+        return "here the shape of dst follows from the pads and output_padding"
     if ours:
         return f"here that is {' or '.join(ours)}"
+    if keyword in _BIAS and "wrt" in accepted:
+        return 'here wrt names it, as in wrt=("src", "weights", "bias")'
     if alike := get_close_matches(keyword[:40], accepted, n=1, cutoff=LEAST_LIKENESS):
         return f"did you mean {alike[0]}?"
     return f"the keywords are {', '.join(accepted)}"

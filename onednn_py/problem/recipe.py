@@ -16,13 +16,13 @@ import numpy as np
 from onednn_py.errors import AttributeValueError, ShapeError, brief
 
 from .arrays import TensorSpec, common_dtype, spec_of
-from .attributes import Attributes, parse_attributes, parse_shape
+from .attributes import GROUPS_AXIS, Attributes, parse_attributes, parse_shape
 from .dtypes import DTYPES
 from .formats import TensorView, bias_view, dense_strides
 from .operations import Operation
 from .problem import Problem, TensorLayout
 from .shapes import Geometry
-from .solvers import SolverCall, formats_that_fit, solved
+from .solvers import SolverCall, attributes_that_fit, solved
 
 __all__ = ["Recipe", "common_rank_and_dtype", "recipe"]
 
@@ -130,7 +130,7 @@ def recipe(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
     try:
         views, geometry = solved(call)
     except ShapeError as error:
-        hint = formats_that_fit(call)
+        hint = attributes_that_fit(call)
         if hint is None:
             raise
         raise ShapeError(f"{error}; did you mean {hint}?") from None
@@ -159,16 +159,18 @@ def common_rank_and_dtype(name: str, specs: Mapping[str, TensorSpec]) -> tuple[i
     first = next(iter(ranks.values()))
     if not 3 <= first <= 5 or len(set(ranks.values())) > 1:
         listed = ", ".join(f"{tensor} {rank}" for tensor, rank in ranks.items())
+        weights = ranks.pop("weights", None) or ranks.pop("filter", None) or 0
+        hint = f"; {GROUPS_AXIS}" if {weights} == {rank + 1 for rank in ranks.values()} else ""
         raise ShapeError(
             f"{name}: expected tensors of one rank, 3, 4 or 5 (1-D, 2-D or 3-D spatial);"
-            f" got {listed}"
+            f" got {listed}{hint}"
         )
     return first, dtype
 
 
 def _bias(call: SolverCall, channels: int, spec: TensorSpec | None) -> TensorView:
     if spec is not None and spec.shape != (channels,):
-        hint = formats_that_fit(call, channels=spec.shape[0]) if spec.ndim == 1 else None
+        hint = attributes_that_fit(call, channels=spec.shape[0]) if spec.ndim == 1 else None
         meant = f"; did you mean {hint}?" if hint else ""
         raise call.fail(f"bias: expected shape ({channels},), got {spec.shape}{meant}")
     return bias_view(channels)

@@ -33,7 +33,7 @@ from .shapes import (
     solve_transposed_count,
 )
 
-__all__ = ["SolverCall", "formats_that_fit", "solved"]
+__all__ = ["SolverCall", "attributes_that_fit", "solved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,11 @@ def solved(call: SolverCall) -> Solved:
     return _SOLVERS[call.operation.transposed, call.operation.direction](call)
 
 
-def formats_that_fit(call: SolverCall, *, channels: int | None = None) -> str | None:
-    """Return attributes with which the call's shapes would fit: other formats, the fewest.
+def attributes_that_fit(call: SolverCall, *, channels: int | None = None) -> str | None:
+    """Return attributes with which the call's shapes would fit: other formats, or other groups.
+
+    Channels last with weights whose kernel is behind their channels are not proposed to a caller
+    whose formats agree: src as wide as it should have channels would fit by chance.
 
     Parameters
     ----------
@@ -244,11 +247,11 @@ def formats_that_fit(call: SolverCall, *, channels: int | None = None) -> str | 
     attributes, operation = call.attributes, call.operation
     (weights_format,) = {*WEIGHTS_FORMATS[operation.transposed]} - {attributes.weights_format}
     (data_format,) = {*DATA_FORMATS} - {attributes.data_format}
-    others: tuple[dict[str, Any], ...] = (
-        {"weights_format": weights_format},
-        {"data_format": data_format},
-        {"data_format": data_format, "weights_format": weights_format},
-    )
+    both = {"data_format": data_format, "weights_format": weights_format}
+    others: list[dict[str, Any]] = [{"weights_format": weights_format}]
+    if data_format == "NCX" or attributes.weights_format.startswith("X"):
+        others.append({"data_format": data_format})
+    others += [both, *({"groups": groups} for groups in _groups_that_divide(call))]
     for changes in others:
         try:
             views, _ = solved(replace(call, attributes=replace(attributes, **changes)))
@@ -259,3 +262,20 @@ def formats_that_fit(call: SolverCall, *, channels: int | None = None) -> str | 
         names = {"weights_format": operation.weights_format}
         return ", ".join(f"{names.get(name, name)}={value!r}" for name, value in changes.items())
     return None
+
+
+def _groups_that_divide(call: SolverCall) -> list[int]:
+    """Return numbers of groups by which an extent of weights becomes an activation's channels."""
+    axis = 1 if call.attributes.data_format == "NCX" else -1
+    roles = {role: call.shape(role) for role in call.by_role if role != "bias"}
+    if call.result_shape is not None:
+        roles[call.operation.result_role] = call.result_shape
+    weights = roles.pop("weights", ())
+    extents = weights[:2] if call.attributes.weights_format.endswith("X") else weights[-2:]
+    quotients = {
+        shape[axis] // extent
+        for shape in roles.values()
+        for extent in extents
+        if extent and len(shape) == call.rank and shape[axis] % extent == 0
+    }
+    return sorted(quotients - {0, call.attributes.groups})

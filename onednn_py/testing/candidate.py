@@ -12,7 +12,7 @@ from onednn_py import AttributeValueError, DTypeError
 from onednn_py.errors import brief
 from onednn_py.problem.foreign import as_array, is_foreign_array, type_name
 from onednn_py.problem.operations import OPERATIONS
-from onednn_py.tools.benchdnn.case import Case
+from onednn_py.tools.benchdnn.case import CASE_FUNCTIONS, Case
 
 __all__ = ["Candidate", "UnusableResultError"]
 
@@ -97,9 +97,14 @@ def _finder(candidate: Any) -> Callable[[str], Any]:
         if unknown:
             raise AttributeValueError(
                 f"compare: candidate: no function has the name {brief(unknown[0])}; expected some"
-                f" of {', '.join(OPERATIONS)}"
+                f" of {', '.join(CASE_FUNCTIONS)}"
             )
         found = dict(candidate)
+        if found and not any(name in CASE_FUNCTIONS for name in found):
+            raise AttributeValueError(
+                f"compare: candidate: no case is of {', '.join(map(brief, found))}; expected some"
+                f" of {', '.join(CASE_FUNCTIONS)}"
+            )
     else:
         found = {name: getattr(candidate, name) for name in OPERATIONS if hasattr(candidate, name)}
     if not found or not all(map(callable, found.values())):

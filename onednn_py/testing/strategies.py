@@ -86,7 +86,8 @@ def cases(
     for name, (values, known) in accepted.items():
         several = isinstance(values, Iterable) and not isinstance(values, str)
         entries = list(values) if several else [values]
-        if not entries or any(value not in known for value in entries):
+        are_known = all(type(value) is type(known[0]) and value in known for value in entries)
+        if not entries or not are_known:
             raise AttributeValueError(
                 f"strategies.cases: {name}: expected some of {', '.join(map(str, known))}; got"
                 f" {brief(values)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ from .defects import is_defective
 from .failures import failed, is_of_program
 from .preference import Call, reason_to_leave
 from .products import Product, as_product
-from .signature import PLAIN, Geometry, native, output_shape, refusal
+from .signature import NO_ELEMENTS, PLAIN, Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
+from .tensors import are_allocated
 
 __all__ = ["Kernels"]
 
@@ -35,8 +36,10 @@ _num_threads = torch.get_num_threads
 _tracing_state = torch._C._get_tracing_state
 
 _number_of_modes = torch._C._len_torch_function_stack
-DisableTorchFunction = torch._C.DisableTorchFunction
-_NO_MODES: AbstractContextManager[None] = nullcontext()
+_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_VIEWS = torch._C.DispatchKey.ADInplaceOrView
+_KEYS_OF_VIEWS = torch._C.DispatchKeySet(_VIEWS)
+_NOTHING_TO_DO: AbstractContextManager[None] = nullcontext()
 
 FLOAT64 = torch.float64
 
@@ -132,9 +135,8 @@ class Kernels:
         contest = None
         if name in self.active:
             try:
-                # A mode of the program, which is active where C++ calls the operation, would see
-                # and may alter what is asked of the tensors here.
-                with DisableTorchFunction() if _number_of_modes() else _NO_MODES:
+                is_seen = _number_of_modes() or not _is_excluded(_VIEWS)
+                with _unseen() if is_seen else _NOTHING_TO_DO:
                     decision = self._decide(name, tensors, numbers, bias_shape, mask)
                     contest = decision.contest
                     if decision.run is not None and (contest is None or contest.is_ours):
@@ -222,9 +224,11 @@ class Kernels:
         if mask is not None:
             key += (None if bias_shape is None else tuple(bias_shape), *mask)
         decision = self._decisions.get(key)
-        if decision is None:
-            geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
-            decision = self._decision(geometry, tensors, bias_shape, mask, effort)
+        if decision is not None:
+            return decision if decision.run is None or are_allocated(tensors) else _FREED
+        geometry = Geometry(*key[len(tensors) : len(tensors) + 6])
+        decision = self._decision(geometry, tensors, bias_shape, mask, effort)
+        if decision is not _FREED:
             with self._lock:
                 while len(self._decisions) >= MOST_DECISIONS:
                     del self._decisions[next(iter(self._decisions))]
@@ -246,6 +250,8 @@ class Kernels:
         reason = refusal(geometry, tensors, bias_shape, mask)
         if reason:
             return _Decision(reason)
+        if not are_allocated(tensors):
+            return _FREED
         src, weights = tensors[:2]
         geometry = geometry.expanded(src.dim() - 2)
         dst_shape = output_shape(geometry, src.shape, weights.shape)
@@ -285,9 +291,25 @@ class Kernels:
         return _Decision("", run, contest)
 
 
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """Have nobody told of what is done with tensors.
+
+    A mode of the program, which is active where C++ calls the operation, would see and may alter
+    it. And where custom operations and those of control flow run their bodies, below autograd,
+    results that are made as views would be views to the program, which may not alter them in place.
+    """
+    no_modes = torch._C.DisableTorchFunction() if _number_of_modes() else _NOTHING_TO_DO
+    no_views = torch._C._ExcludeDispatchKeyGuard(_KEYS_OF_VIEWS)
+    with no_modes, no_views:
+        yield
+
+
 # What `fp32_precision` of `torch.backends.mkldnn.conv` and `matmul` is where float32 is exact.
 _EXACT = frozenset(("none", "ieee"))
 
+# Not kept: the next call's tensors may have memory.
+_FREED = _Decision(NO_ELEMENTS)
 _SUBCLASS = _Decision("a tensor is of a subclass")
 _TRACED = _Decision("torch.jit.trace records the call")
 _FLOAT64 = _Decision("data type float64")

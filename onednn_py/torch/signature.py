@@ -10,10 +10,22 @@ import torch
 from onednn_py.problem.attributes import LARGEST
 from onednn_py.problem.geometry import axis_from_size, effective_kernel, windows
 
-__all__ = ["DTYPES", "PLAIN", "Geometry", "Native", "native", "output_shape", "refusal"]
+__all__ = [
+    "DTYPES",
+    "NO_ELEMENTS",
+    "PLAIN",
+    "Geometry",
+    "Native",
+    "native",
+    "output_shape",
+    "refusal",
+]
 
 # The data types that run here.
 DTYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
+
+# Of a tensor that is not on the CPU, is sparse, or whose memory was freed.
+NO_ELEMENTS = "a tensor has no elements of its own in the CPU's memory"
 
 # The types of tensors that run here.
 PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
@@ -123,7 +135,7 @@ def refusal(
         Of the gradients, which ones are asked for.
     """
     if not all(_has_own_elements(tensor) for tensor in tensors):
-        return "a tensor has no elements of its own in the CPU's memory"
+        return NO_ELEMENTS
     src, weights, *others = tensors
     dtype = src.dtype
     if any(tensor.dtype != dtype for tensor in tensors):

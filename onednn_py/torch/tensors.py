@@ -20,6 +20,7 @@ from onednn_py.system.small_holes import small_holes_filled
 __all__ = [
     "SMALLEST_HOLE",
     "Array",
+    "are_allocated",
     "array_of",
     "channels_last",
     "lasting_maker",
@@ -64,6 +65,14 @@ class _Memory:
             "data": (tensor.data_ptr(), False),
             "strides": tuple(stride * dtype.itemsize for stride in tensor.stride()),
         }
+
+
+def are_allocated(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether tensors with elements have memory: the storage of one may have been freed."""
+    for tensor in tensors:
+        if tensor.data_ptr() == tensor.storage_offset() * tensor.element_size():
+            return False
+    return True
 
 
 def array_of(tensor: torch.Tensor) -> Array:

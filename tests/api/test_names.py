@@ -157,6 +157,39 @@ class TestDidYouMean:
             onednn_py.convolution(self.SRC, self.WEIGHTS[:, :2])
         assert "did you mean" not in str(caught.value)
 
+    def test_groups_that_were_forgotten(self) -> None:
+        src, weights = np.ones((1, 32, 14, 14), np.float32), np.ones((32, 1, 3, 3), np.float32)
+        formats: Any = {"data_format": "NCX", "weights_format": "OIX"}
+        with pytest.raises(ShapeError, match=r"got \(32, 1, 3, 3\); did you mean groups=32\?"):
+            onednn_py.convolution(src, weights, **formats)
+        onednn_py.convolution(src, weights, groups=32, **formats)
+        with pytest.raises(ShapeError, match=r"did you mean groups=32\?"):
+            onednn_py.convolution_backward_weights(src, src[..., 2:, 2:], weights.shape, **formats)
+        # The weights of all groups at once.
+        with pytest.raises(ShapeError, match=r"did you mean groups=1\?"):
+            onednn_py.convolution(src, np.ones((8, 32, 3, 3), np.float32), groups=2, **formats)
+
+    def test_weights_with_an_axis_of_groups(self) -> None:
+        src, weights = np.ones((1, 8, 9, 9), np.float32), np.ones((2, 3, 4, 3, 3), np.float32)
+        formats: Any = {"data_format": "NCX", "weights_format": "OIX"}
+        remedy = r"\(groups, C, \*rest\) is reshaped to \(groups \* C, \*rest\)"
+        with pytest.raises(ShapeError, match=f"src 4, weights 5; .*{remedy}"):
+            onednn_py.convolution(src, weights, groups=2, **formats)
+        with pytest.raises(AttributeValueError, match=f"got 'GOIX'; .*{remedy}"):
+            onednn_py.convolution(src, weights[0], data_format="NCX", weights_format="GOIX")
+        dst = onednn_py.convolution(src, weights.reshape(6, 4, 3, 3), groups=2, **formats)
+        assert dst.shape == (1, 6, 7, 7)
+        with pytest.raises(ShapeError) as caught:
+            onednn_py.convolution(src, weights[0, 0], **formats)
+        assert "groups" not in str(caught.value)
+
+    def test_a_width_that_happens_to_be_a_number_of_channels(self) -> None:
+        """The caller's formats agree; one of channels last with the other of channels first not."""
+        src, weights = np.ones((1, 32, 64, 64), np.float32), np.ones((64, 32, 3, 3), np.float32)
+        formats: Any = {"data_format": "NCX", "weights_format": "OIX"}
+        with pytest.raises(ShapeError, match=r"did you mean groups=1\?"):
+            onednn_py.convolution(src, weights, groups=2, **formats)
+
     def test_where_only_the_bias_tells(self) -> None:
         """Three inputs, three rows and three outputs: the shapes fit as XIO, the bias does not."""
         src, weights = np.ones((1, 9, 9, 3), np.float32), np.ones((3, 3, 3, 4), np.float32)

@@ -69,6 +69,13 @@ def test_plan_refuses(function, arguments, message: str) -> None:
         onednn_py.plan(function, *arguments)
 
 
+def test_a_shape_is_no_array_and_no_spec() -> None:
+    shapes = (2, 4, 9, 8), [6, 4, 3, 3]
+    for given in (shapes, (onednn_py.TensorSpec(shapes[0], np.float32), shapes[1])):
+        with pytest.raises(DTypeError, match="of length 4; .* plan takes a TensorSpec of a shape"):
+            onednn_py.plan(onednn_py.convolution, *given)
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_equal_calls_build_one_plan(operation: str, backend: str, fresh_cache) -> None:
     tensors = CURATED["2d_strided_dilated"].integers("f32")

@@ -20,7 +20,7 @@ from onednn_py.backends.onednn import OneDNNBackend, backend, machine_here
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.wisdom import files, store
 from onednn_py.backends.onednn.wisdom.entry import Entry, Machine
-from onednn_py.cli import main
+from onednn_py.cli import main, tune
 from onednn_py.errors import OneDNNError
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
@@ -42,6 +42,12 @@ def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("ONEDNN_PY_WISDOM", str(path))
     yield path
     onednn_py.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests run beside these."""
+    monkeypatch.setattr(tune, "busy_cores", lambda: 0.0)
 
 
 @pytest.fixture
@@ -92,6 +98,14 @@ def test_a_measured_choice_is_saved_and_planned_with(
     clear_store()
     plan = plan_problem(problem)
     assert plan.choice.as_dict() == entry.choice
+
+
+def test_other_processes_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune, "busy_cores", lambda: 1.5)
+    assert main(["tune", *OPTIONS, "--conv", TINY]) == 0
+    assert "other processes keep 1.5 cores busy" in capsys.readouterr().out.splitlines()[2]
 
 
 def test_json_on_stdout_and_lines_on_stderr(

@@ -233,6 +233,15 @@ def test_wrong_values_are_usage_errors(argument: str) -> None:
     assert exited.value.code == 2
 
 
+def test_what_verify_does_not_know_is_its_own_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["verify", "--skip-impl=ref"])
+    assert caught.value.code == 2
+    *usage, error = capsys.readouterr().err.splitlines()
+    assert usage[0].startswith("usage: onednn-py verify ")
+    assert error == "onednn-py verify: error: unrecognized arguments: --skip-impl=ref"
+
+
 def test_long_seeds_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         verify(f"--seed={10**18}")

@@ -58,6 +58,17 @@ def test_an_error_in_a_callback_is_raised(monkeypatch: pytest.MonkeyPatch) -> No
         jax.block_until_ready(jax.jit(partial(conv_general_dilated, **OPTIONS))(*case))
 
 
+@pytest.mark.parametrize("is_jitted", [False, True])
+def test_checks_for_nan_name_the_operation(is_jitted: bool) -> None:
+    function = partial(conv_general_dilated, **OPTIONS)
+    src, weights = jnp.full((2, 6, 6, 3), np.inf), jnp.zeros((3, 3, 3, 4))
+    with (
+        jax.debug_nans(True),
+        pytest.raises(FloatingPointError, match="nan.* encountered in onednn_forward"),
+    ):
+        (jax.jit(function) if is_jitted else function)(src, weights)
+
+
 def test_operands_are_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     real = callbacks.convolution
@@ -151,6 +162,26 @@ def run(code: str, **environment: str) -> None:
 
 def test_two_devices() -> None:
     run(DEVICES, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+
+
+def test_vmap_of_an_axis_that_is_divided() -> None:
+    """JAX's own axes are explicit by default: results have a place of their own."""
+    mesh = jax.make_mesh((1,), ("images",), axis_types=(jax.sharding.AxisType.Explicit,))
+    src = jax.device_put(integers((4, 2, 6, 6, 3)), jax.NamedSharding(mesh, jax.P("images")))
+    weights = integers((3, 3, 3, 4))
+
+    def batch(function: Any) -> Any:
+        return jax.vmap(lambda one: function(one, weights, **OPTIONS))(src)
+
+    expected, found = batch(lax.conv_general_dilated), batch(conv_general_dilated)
+    assert_equal(found, expected)
+    assert found.sharding == expected.sharding
+    with jax.set_mesh(mesh):
+        found, expected = (
+            jax.vmap(jax.grad(lambda one, f=function: f(one, weights, **OPTIONS).sum()))(src)
+            for function in (conv_general_dilated, lax.conv_general_dilated)
+        )
+    assert_equal(found, expected)
 
 
 def test_a_program_that_ends_with_work_under_way() -> None:

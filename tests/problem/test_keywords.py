@@ -99,5 +99,10 @@ def test_misspelt_keywords_only_are_taken_for_ours() -> None:
     accepted = inspect.signature(onednn_py.convolution_backward_data).parameters
     assert translated("Strides", accepted) == "did you mean strides?"
     assert "numpy.pad" in translated("padding_mode", accepted)
+    of_both = inspect.signature(onednn_py.convolution_backward).parameters
+    assert translated("bias", of_both) == 'here wrt names it, as in wrt=("src", "weights", "bias")'
+    transposed = inspect.signature(onednn_py.conv_transpose).parameters
+    for name in ("output_shape", "output_size"):
+        assert translated(name, transposed).endswith("follows from the pads and output_padding")
     for other in ("output_mask", "device"):
         assert translated(other, accepted).startswith("the keywords are diff_dst, weights")

@@ -61,6 +61,7 @@ def test_kernels_by_the_names_of_functions() -> None:
         ("conv", "expected a callable"),
         ({}, "expected a callable"),
         ({"conv2d": print}, "no function has the name 'conv2d'; expected some of convolution"),
+        ({"convolution_backward": print}, "no case is of 'convolution_backward'; expected some of"),
         ({"convolution": 3}, "expected a callable"),
         (types.SimpleNamespace(forward=print), "expected a callable"),
         (np.ndarray, "expected a callable"),

@@ -21,7 +21,7 @@ from onednn_py.problem.recipe import recipe
 from .descriptor import Descriptor, parse_descriptor
 from .filling import fill_integers
 
-__all__ = ["DATA_FORMATS", "DIRECTIONS", "TAGS", "Case", "row"]
+__all__ = ["CASE_FUNCTIONS", "DATA_FORMATS", "DIRECTIONS", "TAGS", "Case", "row"]
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,14 @@ TAGS = {"NCX": "abx", "NXC": "axb"}
 DATA_FORMATS = tuple(TAGS)
 # By data format; the second of each is that of transposed convolutions.
 WEIGHTS_FORMATS = {"NCX": ("OIX", "IOX"), "NXC": ("XIO", "XOI")}
+
+# By whether they are transposed, and by direction; of two names for one of them, the newer.
+_OPERATIONS = {
+    (operation.transposed, operation.direction): operation
+    for operation in reversed(DOCUMENTED.values())
+}
+# The functions that compute cases.
+CASE_FUNCTIONS = tuple(operation.name for operation in reversed(_OPERATIONS.values()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,8 +131,7 @@ class Case:
 
     @cached_property
     def operation(self) -> Operation:
-        wanted = (self.descriptor.transposed, DIRECTIONS[self.direction][0])
-        return next(o for o in DOCUMENTED.values() if (o.transposed, o.direction) == wanted)
+        return _OPERATIONS[self.descriptor.transposed, DIRECTIONS[self.direction][0]]
 
     @property
     def is_forward(self) -> bool:
