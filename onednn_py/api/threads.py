@@ -113,4 +113,4 @@ def set_idle_threads(choice: IdleThreads) -> None:
     >>> onednn_py.set_idle_threads("leave")  # doctest: +SKIP
     """
     config.set_idle_threads(choice)
-    idle_threads.reconsider()
+    idle_threads.look_again()

@@ -33,19 +33,26 @@ class _Tensor(NamedTuple):
 
 SRC, WEIGHTS, DST = _Tensor("src"), _Tensor("weights"), _Tensor("dst")
 
-# Where a batch goes if one tensor of the three has none: the axes of the two others that take it,
-# as positions in their specs, and whether these axes are divided into groups.
-_FOLDS: dict[_Tensor, dict[_Tensor, tuple[int, bool]]] = {
-    WEIGHTS: {SRC: (0, False), DST: (0, False)},
-    DST: {SRC: (1, True), WEIGHTS: (1, False)},
-    SRC: {WEIGHTS: (0, True), DST: (1, True)},
+
+class _Fold(NamedTuple):
+    """The axis of a tensor that takes a batch, as its role in the spec; it may lie in groups."""
+
+    role: int
+    is_grouped: bool = False
+
+    def axis_and_groups(self, tensor: _Tensor, geometry: Geometry) -> tuple[int, int]:
+        """Return the axis, and in how many groups it lies."""
+        return tensor.axis(geometry, self.role), geometry.groups if self.is_grouped else 1
+
+
+# Where a batch goes if one tensor of the three has none.
+_FOLDS: dict[_Tensor, dict[_Tensor, _Fold]] = {
+    WEIGHTS: {SRC: _Fold(0), DST: _Fold(0)},
+    DST: {SRC: _Fold(1, is_grouped=True), WEIGHTS: _Fold(1)},
+    SRC: {WEIGHTS: _Fold(0, is_grouped=True), DST: _Fold(1, is_grouped=True)},
 }
 # If all three have one, it multiplies the groups.
-_ALL_FOLDS: dict[_Tensor, tuple[int, bool]] = {
-    SRC: (1, False),
-    WEIGHTS: (0, False),
-    DST: (1, False),
-}
+_ALL_FOLDS: dict[_Tensor, _Fold] = {SRC: _Fold(1), WEIGHTS: _Fold(0), DST: _Fold(1)}
 
 
 def _primitive(name: str, inputs: tuple[_Tensor, _Tensor], result: _Tensor) -> Any:
@@ -90,14 +97,12 @@ def _batched(
     folded = []
     for tensor, (array, batch_axis) in given.items():
         if batch_axis is not None:
-            position, is_grouped = folds[tensor]
-            groups = geometry.groups if is_grouped else 1
-            array = fold(array, batch_axis, tensor.axis(geometry, position), groups)
+            axis, groups = folds[tensor].axis_and_groups(tensor, geometry)
+            array = fold(array, batch_axis, axis, groups)
         folded.append(array)
     whole = primitive.bind(*folded, geometry=geometry if alone else geometry.in_groups(batch))
-    position, is_grouped = folds[result]
-    groups = geometry.groups if is_grouped else 1
-    return unfold(whole, result.axis(geometry, position), batch, groups), 0
+    axis, groups = folds[result].axis_and_groups(result, geometry)
+    return unfold(whole, axis, batch, groups), 0
 
 
 forward_p = _primitive("forward", (SRC, WEIGHTS), DST)

@@ -211,6 +211,7 @@ class _Adjoint(LinearOperator):  # type: ignore[misc]
     def rmatmat(self, X: Any) -> Any:  # noqa: N803
         return self._of.matmat(X)
 
+    # SciPy's sums and products of operators call these names.
     _matvec, _rmatvec, _matmat, _rmatmat = matvec, rmatvec, matmat, rmatmat
 
     def _adjoint(self) -> Any:

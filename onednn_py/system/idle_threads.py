@@ -1,7 +1,7 @@
 """Idle threads that spin: BLAS workers and OpenMP's threads take each other's cores.
 
-It is asked before calls on several threads for as long as there is something to do: once in most
-programs. Workers that cannot be ended safely at the moment are looked at again and again, in
+`shorten` is called before calls on several threads for as long as it has something to do: once in
+most programs. Workers that cannot be ended safely at the moment are looked at again and again, in
 intervals that grow. Meanwhile the calls that wait for a core are counted, and the user hears of it.
 """
 
@@ -24,7 +24,14 @@ from .c_environment import HAS_C_ENVIRONMENT, c_variable
 from .contention import Contention
 from .forks import in_forked_child
 
-__all__ = ["State", "consider", "reconsider", "short_openmp_spin", "shorten", "states"]
+__all__ = [
+    "State",
+    "look_again",
+    "look_again_if_scipy_came",
+    "short_openmp_spin",
+    "shorten",
+    "states",
+]
 
 _log = logging.getLogger("onednn_py")
 
@@ -44,7 +51,7 @@ _LEFT = "unchanged: by the setting idle_threads"
 WINDOW = 16
 
 # Whether a call on several threads should ask `shorten`.
-pending = True
+has_to_look = True
 
 _lock = threading.Lock()
 _calls = 0
@@ -115,30 +122,30 @@ def _shorten(openmp_path: str | None, requests: int) -> None:
 
 def _finish(requests: int) -> None:
     """End the looking, unless another look was requested since ``requests`` were counted."""
-    global pending, _contention
+    global has_to_look, _contention
     _contention = None
     if requests == _requests:
-        pending = False
+        has_to_look = False
 
 
 def _is_open(workers: Workers) -> bool:
     return workers.reason is None and workers.path not in _shortened
 
 
-def consider() -> None:
-    """Look again if a module has come that brings a BLAS; called when a plan is built."""
+def look_again_if_scipy_came() -> None:
+    """Look again if SciPy has come, which brings a BLAS; called when a plan is built."""
     global _has_scipy
     if not _has_scipy and _BRINGS_BLAS in sys.modules:
         _has_scipy = True
-        reconsider()
+        look_again()
 
 
-def reconsider() -> None:
+def look_again() -> None:
     """Look again at the next call."""
-    global pending, _calls, _requests
+    global has_to_look, _calls, _requests
     _requests += 1
     _calls = 0
-    pending = True
+    has_to_look = True
 
 
 def _warn_if_calls_wait(contention: Contention) -> None:

@@ -137,7 +137,7 @@ class Kernels:
             try:
                 is_seen = _number_of_modes() or not _is_excluded(_VIEWS)
                 with _unseen() if is_seen else _NOTHING_TO_DO:
-                    decision = self._decide(name, tensors, numbers, bias_shape, mask)
+                    decision = self._decide(tensors, numbers, bias_shape, mask)
                     contest = decision.contest
                     if decision.run is not None and (contest is None or contest.is_ours):
                         start = perf_counter()
@@ -170,7 +170,6 @@ class Kernels:
 
     def _decide(
         self,
-        name: str,
         tensors: tuple[torch.Tensor, ...],
         numbers: Sequence[Any],
         bias_shape: Sequence[int] | None,
@@ -180,7 +179,6 @@ class Kernels:
 
         Parameters
         ----------
-        name : str
         tensors : tuple of Tensor
             src and weights; then the bias if there is one, or diff_dst for the gradients.
         numbers : sequence

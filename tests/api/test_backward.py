@@ -314,9 +314,9 @@ def test_gradients_on_different_numbers_of_threads(
 
 @needs_onednn
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("fit_one_thread", [True, False])
+@pytest.mark.parametrize("one_thread_is_enough", [True, False])
 def test_gradients_to_which_rules_give_different_numbers_of_threads(
-    family: str, fit_one_thread: bool, monkeypatch: pytest.MonkeyPatch
+    family: str, one_thread_is_enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One plan runs both on the threads that fit them together."""
 
@@ -328,11 +328,11 @@ def test_gradients_to_which_rules_give_different_numbers_of_threads(
 
     monkeypatch.setattr(store, "_known", OrderedDict())
     monkeypatch.setattr(onednn_backend, "decide", decided)
-    monkeypatch.setattr(select, "fit_one_thread", lambda problems: fit_one_thread)
+    monkeypatch.setattr(select, "one_thread_is_enough", lambda problems: one_thread_is_enough)
     joint = Joint(case((9, 8), 3, pads=1, inputs=16, outputs=16).integers("f32"), family)
     plan = plan_sub_problems(joint.sub_problems(KEYS))
     assert isinstance(plan, OneDNNPlan)
-    assert [one.choice.threads for one in plan.candidates] == 2 * [int(fit_one_thread)]
+    assert [one.choice.threads for one in plan.candidates] == 2 * [int(one_thread_is_enough)]
     for _ in range(3):
         joint.check(joint.function(*joint.arguments, **joint.keywords, wrt=KEYS), KEYS)
 

@@ -114,7 +114,7 @@ def test_plot_can_be_svg(tmp_path: Path) -> None:
 def test_without_a_library_the_report_names_numpy() -> None:
     hidden = main_after(
         "import sys, onednn_py.backends.onednn.binding.library as library;"
-        " library.candidates = lambda: []"
+        " library.library_files = lambda: []"
     )
     finished = run_demo("--epochs", "1", python=hidden, ONEDNN_PY_LIBRARY="")
     assert finished.returncode == 0, finished.stderr

@@ -122,10 +122,11 @@ def test_negative_pads_of_the_gradient() -> None:
 
 
 @pytest.mark.usefixtures("nothing")
-@pytest.mark.parametrize("pads", [(3, 0), (7, -1), (0, 4), (-1, 8), (9, 9), (2, 2)])
 @pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("rows", [1, 2, 4])
-def test_gradients_of_windows_on_pads_alone(rows: int, stride: int, pads: tuple[int, int]) -> None:
+@pytest.mark.parametrize("pads", [(3, 0), (7, -1), (0, 4), (-1, 8), (9, 9), (2, 2)])
+def test_gradients_of_windows_on_pads_alone(pads: tuple[int, int], stride: int) -> None:
+    # All pairs of three numbers: JAX compiles each problem for a second.
+    rows = (1, 2, 4)[(pads[0] + stride) % 3]
     check(
         Problem(
             (2, rows, 3, 1),

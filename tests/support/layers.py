@@ -187,6 +187,7 @@ TESTED_BY = {
     "backends.onednn.selection.rules.avx2_merged": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_padded": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_pixels": "backends/onednn/selection/test_avx2.py",
+    "backends.onednn.selection.rules.avx2_gradients": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_powers": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_strided_1x1": "backends/onednn/selection/test_avx2.py",
     "backends.onednn.selection.rules.avx2_upsampling": "backends/onednn/selection/test_avx2.py",

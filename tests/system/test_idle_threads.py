@@ -95,7 +95,7 @@ before, environment = (tasks() if sys.platform == "linux" else 0), dict(os.envir
 call()
 assert timeout() == {TIMEOUT}, state()
 assert state() == "sleep after 2^{TIMEOUT} cycles"
-assert not idle_threads.pending
+assert not idle_threads.has_to_look
 # The environment is that of before, in C, too, and so is the number of threads.
 assert getenv(b"OPENBLAS_THREAD_TIMEOUT") is None and getenv(b"GOMP_SPINCOUNT") is None
 assert os.environ == environment
@@ -127,7 +127,7 @@ def test_a_setting_leaves_them(before: str, environment: dict[str, str]) -> None
 call()
 assert timeout() == 0
 assert state() == "unchanged: by the setting idle_threads"
-assert not idle_threads.pending
+assert not idle_threads.has_to_look
 onednn_py.set_idle_threads("shorten")
 call()
 assert timeout() == {TIMEOUT}
@@ -188,7 +188,7 @@ assert timeout() == 0
 assert state().startswith("unchanged so far: thread products in compute of "), state()
 stop.set()
 thread.join()
-while idle_threads._calls < 1100 and idle_threads.pending:
+while idle_threads._calls < 1100 and idle_threads.has_to_look:
     call()
 assert timeout() == {TIMEOUT}, state()
 np.testing.assert_array_equal(FACTOR @ FACTOR, PRODUCT)
@@ -282,7 +282,7 @@ def test_calls_that_wait_are_told_of_once(
         return "thread other in work of a.py"
 
     for name, value in {
-        "pending": True, "_calls": 0, "_reasons": {}, "_shortened": set(),
+        "has_to_look": True, "_calls": 0, "_reasons": {}, "_shortened": set(),
         "_has_warned": False, "_contention": None, "Contention": High,
     }.items():  # fmt: skip
         monkeypatch.setattr(idle_threads, name, value)
@@ -292,7 +292,7 @@ def test_calls_that_wait_are_told_of_once(
     with caplog.at_level(logging.WARNING, "onednn_py"):
         for _ in range(200):
             idle_threads.shorten()
-    assert idle_threads.pending
+    assert idle_threads.has_to_look
     assert len(looks) == 8  # at calls 1, 2, 4 to 128
     (record,) = caplog.records
     assert f"OPENBLAS_THREAD_TIMEOUT={TIMEOUT}" in record.getMessage()

@@ -29,9 +29,11 @@ def test_drawn_calls(case: TorchCase, integers: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
-@given(case=torch_cases(dtypes=TAKEN), integers=st.booleans())
-def test_long_sweep_of_drawn_calls(case: TorchCase, integers: bool) -> None:
+@pytest.mark.parametrize("dtype", TAKEN)
+@settings(max_examples=1000)
+@given(data=st.data(), integers=st.booleans())
+def test_long_sweep_of_drawn_calls(dtype: str, data: st.DataObject, integers: bool) -> None:
+    case = data.draw(torch_cases(dtypes=(dtype,)))
     note(reproduction(CASES, f"{case}.check({integers})"))
     case.check(integers)
 

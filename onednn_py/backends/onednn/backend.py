@@ -24,7 +24,7 @@ from .selection.equivalents import equivalent
 from .selection.limits import unsupported
 from .selection.select import chosen, with_equal_threads
 from .selection.validity import invalid
-from .selection.workspace import exceeds_limit
+from .selection.workspace import workspace_exceeds_limit
 from .wisdom import Entry, Machine, store
 
 __all__ = ["Known", "OneDNNBackend", "machine_here", "recall"]
@@ -68,7 +68,7 @@ class OneDNNBackend:
     def prepare(self) -> Hashable:
         """See `Backend.prepare`; the state is the threads, the forks and the wisdom."""
         threads = apply_threads(library())
-        if idle_threads.pending and threads > 1:
+        if idle_threads.has_to_look and threads > 1:
             idle_threads.shorten(openmp_path())
         return threads, generation(), store.revision()
 
@@ -78,7 +78,7 @@ class OneDNNBackend:
 
     def plan(self, sub_problems: tuple[SubProblem, ...], effort: str) -> Plan:
         """See `Backend.plan`; both gradients share the tensors that they read, where they can."""
-        idle_threads.consider()
+        idle_threads.look_again_if_scipy_came()
         decided = [
             None if sub_problem.only_bias else self._decide(sub_problem.problem, effort)
             for sub_problem in sub_problems
@@ -151,7 +151,7 @@ def _sharing_plan(
         return None
     shared = OneDNNPlan(current_engine(), *candidates, timings=timings)
     # The candidates run one after the other, in the same workspace.
-    return None if exceeds_limit(candidates, shared.workspace_bytes) else shared
+    return None if workspace_exceeds_limit(candidates, shared.workspace_bytes) else shared
 
 
 def recall(problem: Problem) -> Known | None:

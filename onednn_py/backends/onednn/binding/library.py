@@ -18,7 +18,7 @@ from onednn_py.system.idle_threads import short_openmp_spin
 
 from .declarations import c_type, ffi, text_of
 from .remedy import remedy
-from .search import Candidate, candidates
+from .search import LibraryFile, library_files
 
 __all__ = ["Library", "Rejection", "isa_name", "library", "rejections"]
 
@@ -53,7 +53,7 @@ _THREAD_NOTES = {
 
 
 class Rejection(NamedTuple):
-    """A candidate that was not used, and why."""
+    """A library file that was not used, and why."""
 
     path: str
     source: str
@@ -154,7 +154,7 @@ _failure: tuple[str | None, str] | None = None
 
 
 def rejections() -> list[Rejection]:
-    """Return the candidates that the last search rejected."""
+    """Return the files that the last search rejected."""
     return list(_rejected)
 
 
@@ -190,13 +190,13 @@ def _reset() -> None:
 
 def _search(explicit: str | None) -> Library | None:
     _rejected.clear()
-    tried = [Candidate(explicit, "ONEDNN_PY_LIBRARY")] if explicit else candidates()
-    for candidate in tried:
-        opened = _open(candidate)
+    tried = [LibraryFile(explicit, "ONEDNN_PY_LIBRARY")] if explicit else library_files()
+    for file in tried:
+        opened = _open(file)
         if isinstance(opened, Library):
             return opened
-        _rejected.append(Rejection(candidate.path, candidate.source, opened))
-        _log.debug("rejected %s (%s): %s", candidate.path, candidate.source, opened)
+        _rejected.append(Rejection(file.path, file.source, opened))
+        _log.debug("rejected %s (%s): %s", file.path, file.source, opened)
     return None
 
 
@@ -230,19 +230,19 @@ def _shortened(path: str, longest: int) -> str:
     return path if len(path) <= longest else f"...{path[3 - longest :]}"
 
 
-def _open(candidate: Candidate) -> Library | str:
-    """Return the opened library, or the reason why this candidate cannot be used."""
-    path = candidate.path
+def _open(file: LibraryFile) -> Library | str:
+    """Return the opened library, or the reason why this file cannot be used."""
+    path = file.path
     if os.path.isdir(path):
         return "is a folder; expected the path of the library file"
-    if candidate.source == "ONEDNN_PY_LIBRARY" and not os.path.exists(path):
+    if file.source == "ONEDNN_PY_LIBRARY" and not os.path.exists(path):
         return "no such file"
     try:
         lib = _dlopen(path)
     except OSError as error:
         return _unopened(path, str(error))
     try:
-        opened = Library(lib, path, candidate.source)
+        opened = Library(lib, path, file.source)
     except AttributeError:
         return "has no function dnnl_version: not a oneDNN library"
     if opened.version[0] != 3:

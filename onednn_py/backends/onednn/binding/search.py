@@ -1,4 +1,4 @@
-"""Where a oneDNN library may be: candidates in the order in which they are tried."""
+"""Where a oneDNN library may be: files in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-__all__ = ["LIBRARY_NAMES", "Candidate", "built_prefix", "candidates"]
+__all__ = ["LIBRARY_NAMES", "LibraryFile", "built_prefix", "library_files"]
 
 # Distributions on PyPI that carry libdnnl, CPU-only ones first. `onednn` is the SYCL
 # build, which needs more than itself to open; its rejection says so.
@@ -42,7 +42,7 @@ else:
 ROOT = Path("/")
 
 
-class Candidate(NamedTuple):
+class LibraryFile(NamedTuple):
     """A path to try, and where the idea to try it came from."""
 
     path: str
@@ -54,19 +54,19 @@ def built_prefix() -> Path:
     return platformdirs.user_data_path("onednn_py", appauthor=False) / "onednn"
 
 
-def candidates() -> list[Candidate]:
+def library_files() -> list[LibraryFile]:
     """Return every library file found, each once (links resolved), in order of preference."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, LibraryFile] = {}
     for candidate in (*_built(), *_pip(), *_conda(), *_system()):
         found.setdefault(os.path.realpath(candidate.path), candidate)
     return list(found.values())
 
 
-def _in_folders(folders: Iterable[Path], source: str) -> Iterator[Candidate]:
+def _in_folders(folders: Iterable[Path], source: str) -> Iterator[LibraryFile]:
     for folder in folders:
         with suppress(OSError):
             for path in _libraries(folder.iterdir()):
-                yield Candidate(str(path), source)
+                yield LibraryFile(str(path), source)
 
 
 def _libraries(paths: Iterable[Path]) -> list[Path]:
@@ -91,11 +91,11 @@ def _library_folders(prefix: Path) -> list[Path]:
     return [prefix / "lib", prefix / "lib64", prefix / "bin"]
 
 
-def _built() -> Iterator[Candidate]:
+def _built() -> Iterator[LibraryFile]:
     yield from _in_folders(_library_folders(built_prefix()), "built by build_onednn.sh")
 
 
-def _pip() -> Iterator[Candidate]:
+def _pip() -> Iterator[LibraryFile]:
     for name in DISTRIBUTIONS:
         try:
             distribution = importlib.metadata.distribution(name)
@@ -103,19 +103,19 @@ def _pip() -> Iterator[Candidate]:
             continue
         files = [Path(str(distribution.locate_file(file))) for file in distribution.files or ()]
         for path in _libraries(files):
-            yield Candidate(str(path.parent.resolve() / path.name), f"pip package {name}")
+            yield LibraryFile(str(path.parent.resolve() / path.name), f"pip package {name}")
     prefix = Path(sys.prefix)
     yield from _in_folders([*_library_folders(prefix), prefix / "Library" / "bin"], "sys.prefix")
 
 
-def _conda() -> Iterator[Candidate]:
+def _conda() -> Iterator[LibraryFile]:
     prefix = os.environ.get("CONDA_PREFIX")
     if prefix:
         folders = [*_library_folders(Path(prefix)), Path(prefix) / "Library" / "bin"]
         yield from _in_folders(folders, "conda environment")
 
 
-def _system() -> Iterator[Candidate]:
+def _system() -> Iterator[LibraryFile]:
     machine = os.uname().machine if hasattr(os, "uname") else ""
     folders = (
         "usr/local/lib",
@@ -136,7 +136,7 @@ def _system() -> Iterator[Candidate]:
     # folders above is the same file.
     named = ctypes.util.find_library("dnnl")
     if named and named not in {os.path.basename(candidate.path) for candidate in found}:
-        yield Candidate(named, "system loader")
+        yield LibraryFile(named, "system loader")
 
 
 def _loader_folders() -> list[str]:

@@ -58,11 +58,11 @@ class CastTensor:
         extent: int = max(getattr(problem, self.role).extent for problem in problems)
         return extent * self.dtype.itemsize
 
-    def is_read_before(self, index: int) -> bool:
-        """Whether the copy must be written before a chunk: an input's, once where all share it."""
+    def is_copied_in_before(self, index: int) -> bool:
+        """Whether the copy is made before a chunk: an input's, once where all chunks share it."""
         return not self.is_result and (index == 0 or self._is_split(index))
 
-    def is_written_after(self, index: int) -> bool:
+    def is_copied_out_after(self, index: int) -> bool:
         """Whether the copy is complete after a chunk: a result's, a sum's after the last one."""
         return self.is_result and (self._chunks[index].is_last or self._is_split(index))
 
@@ -71,11 +71,13 @@ class CastTensor:
         layout: TensorLayout = getattr(self._chunks[index].problem, self.role)
         return layout
 
-    def read(self, target: Array, array: Array, index: int = 0) -> None:
+    def copy_in(self, target: Array, array: Array, index: int = 0) -> None:
         """Write what a chunk reads of the caller's tensor into its copy."""
         self._formulation.copy(self.role, self._chunks[index], target, array)
 
-    def write(self, array: Array, source: Array, index: int = 0, bias: Array | None = None) -> None:
+    def copy_out(
+        self, array: Array, source: Array, index: int = 0, bias: Array | None = None
+    ) -> None:
         """Round a chunk's copy, to which a bias is added, into the caller's tensor."""
         formulation, chunk = self._formulation, self._chunks[index]
         if bias is not None:
@@ -124,13 +126,15 @@ class Casts:
     def before(self, index: int) -> None:
         """Widen what a chunk reads."""
         for tensor in self._tensors:
-            if tensor.is_read_before(index):
-                tensor.read(tensor.view(self._block, index=index), self._arrays[tensor.name], index)
+            if tensor.is_copied_in_before(index):
+                tensor.copy_in(
+                    tensor.view(self._block, index=index), self._arrays[tensor.name], index
+                )
 
     def after(self, index: int) -> None:
         """Round what is complete after a chunk."""
         for tensor in self._tensors:
-            if tensor.is_written_after(index):
+            if tensor.is_copied_out_after(index):
                 copy = tensor.view(self._block, index=index)
                 bias = self._arrays[tensor.bias] if tensor.bias else None
-                tensor.write(self._arrays[tensor.name], copy, index, bias)
+                tensor.copy_out(self._arrays[tensor.name], copy, index, bias)

@@ -14,7 +14,7 @@ from onednn_py.backends.onednn.binding.layouts import layout_name
 from onednn_py.backends.onednn.selection.candidate import Candidate, share_tensors
 from onednn_py.backends.onednn.selection.choice import Choice
 from onednn_py.backends.onednn.selection.decide import decide
-from onednn_py.backends.onednn.selection.workspace import exceeds_limit
+from onednn_py.backends.onednn.selection.workspace import workspace_exceeds_limit
 from onednn_py.errors import OneDNNError
 from onednn_py.problem.problem import Problem, TensorLayout
 from onednn_py.system.memory_pool import pool
@@ -87,15 +87,15 @@ class OneDNNPlan(Plan):
         self.engine = engine
         self._whole: OneDNNPlan | None = None
         self._without_copies: tuple[OneDNNPlan | None] | None = None
-        self._apart: list[OneDNNPlan] | None = None
+        self._unmerged: list[OneDNNPlan] | None = None
         self._without: dict[str, Program] = {}
         self.casts = tuple(lowering.casts)
         self._sums = tuple(lowering.sums)
         self._summed = lowering.summed
-        self._completed = [
+        self._prefilled = [
             candidate
             for candidate in candidates
-            if candidate.formulation.needs_completion(candidate.name("bias") in self._summed)
+            if candidate.formulation.needs_prefill(candidate.name("bias") in self._summed)
         ]
         self._added = [
             candidate
@@ -104,7 +104,7 @@ class OneDNNPlan(Plan):
             and not candidate.formulation.is_cast
             and candidate.name("bias") not in lowering.added
         ]
-        if not (self.casts or self._completed or self._added):
+        if not (self.casts or self._prefilled or self._added):
             self.address_runner = self._on_addresses()
 
     def _on_addresses(self) -> AddressRunner | None:
@@ -152,15 +152,15 @@ class OneDNNPlan(Plan):
         return self._without_copies[0]
 
     @property
-    def apart(self) -> list[OneDNNPlan]:
-        """Plans, made once, of the problems whose merged groups may mix, without merging."""
-        if self._apart is None:
-            self._apart = [
+    def unmerged(self) -> list[OneDNNPlan]:
+        """Plans without merged groups, made once: for results whose groups may have mixed."""
+        if self._unmerged is None:
+            self._unmerged = [
                 OneDNNPlan(self.engine, _decided_again(self.engine, candidate))
                 for candidate in self.candidates
                 if may_mix(candidate)
             ]
-        return self._apart
+        return self._unmerged
 
     def _make_without_copies(self) -> OneDNNPlan | None:
         try:
@@ -179,7 +179,7 @@ class OneDNNPlan(Plan):
         if not share_tensors(candidates):
             return None
         plan = OneDNNPlan(self.engine, *candidates)
-        return None if exceeds_limit(candidates, plan.workspace_bytes) else plan
+        return None if workspace_exceeds_limit(candidates, plan.workspace_bytes) else plan
 
     def splits(self, operand: str) -> bool:
         """Whether chunks, or merged groups, read or write parts of an operand of their own."""
@@ -206,7 +206,7 @@ class OneDNNPlan(Plan):
         # Conversions, and sums that NumPy adds up, borrow the workspace.
         keeps = not (self.casts or self._sums) and self.program.keeps_workspace
         kept = self.workspace_bytes * len(programs) if keeps else 0
-        others = (self._whole, *(self._without_copies or ()), *(self._apart or ()))
+        others = (self._whole, *(self._without_copies or ()), *(self._unmerged or ()))
         of_others: int = sum(other.nbytes for other in others if other is not None)
         return BYTES_PER_PRIMITIVE * len(primitives) + of_steps + kept + of_others
 
@@ -237,18 +237,19 @@ class OneDNNPlan(Plan):
             return
         self._execute(tensors, self.program, {})
         if not are_unmixed(self.candidates, tensors):
-            for plan in self.apart:
+            for plan in self.unmerged:
                 plan._execute(tensors, plan.program, {})
 
     def _execute(
         self, tensors: Mapping[str, Array], program: Program, packed: Mapping[str, Any]
     ) -> None:
-        for candidate in self._completed:
+        for candidate in self._prefilled:
             formulation = candidate.formulation
             named = {role: candidate.name(role) for role in formulation.asked.layouts}
-            apart = named.keys() - {"bias"} if named.get("bias") in self._summed else named
-            formulation.complete(
-                {role: tensors[named[role]] for role in apart if named[role] in tensors}
+            if named.get("bias") in self._summed:
+                del named["bias"]
+            formulation.prefill(
+                {role: tensors[name] for role, name in named.items() if name in tensors}
             )
         pointers = {
             name: packed[name] if name in packed else self.engine.pointer(tensors[name])
@@ -339,7 +340,7 @@ class OneDNNPlan(Plan):
         for cast in self.casts:
             if cast.name == name:
                 target = cast.view(np.empty(cast.nbytes, np.uint8), 0)
-                cast.read(target, array)
+                cast.copy_in(target, array)
                 return cast.layout(), target
         candidate, role = self._reader(name)
         formulation = candidate.formulation

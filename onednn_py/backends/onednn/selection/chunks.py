@@ -203,10 +203,10 @@ def _result_roles(problem: Problem) -> tuple[str, ...]:
 
 
 # A part's problem, and the index of each tensor's first element in the whole.
-Part = tuple[Problem, dict[str, tuple[int, ...]]]
+SplitPart = tuple[Problem, dict[str, tuple[int, ...]]]
 
 
-def part_of(problem: Problem, ranges: _Ranges, **changes: Any) -> Part:
+def part_of(problem: Problem, ranges: _Ranges, **changes: Any) -> SplitPart:
     """Return the problem of some ranges, by role and axis, with other changes besides."""
     begins = {}
     for role, layout in problem.layouts.items():
@@ -242,7 +242,7 @@ def _spans(size: int, length: int) -> Iterator[range]:
         yield range(begin, min(begin + length, size))
 
 
-def _along_minibatch(problem: Problem, number: int) -> Iterator[Part | None]:
+def _along_minibatch(problem: Problem, number: int) -> Iterator[SplitPart | None]:
     images = problem.src.shape[0]
     if images % number:
         return
@@ -250,7 +250,7 @@ def _along_minibatch(problem: Problem, number: int) -> Iterator[Part | None]:
         yield part_of(problem, {"src": (0, span), "dst": (0, span)})
 
 
-def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[Part | None]:
+def _along_first_spatial_axis(problem: Problem, number: int) -> Iterator[SplitPart | None]:
     """Yield parts along the first spatial axis, None for a part that no window meets."""
     stepped = problem.stepped_role
     size, windows = (getattr(problem, role).shape[2] for role in (stepped, _other(stepped)))
@@ -270,7 +270,7 @@ def number_of_tiles(problem: Problem, most: Sequence[int]) -> int:
     return prod(-(-number // limit) for number, limit in zip(windows, most, strict=True))
 
 
-def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[Part] | None:
+def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[SplitPart] | None:
     """Return a weights gradient as terms, each of some windows along all spatial axes.
 
     Parameters
@@ -283,7 +283,7 @@ def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[Part] | 
 
     Returns
     -------
-    list of Part or None
+    list of SplitPart or None
         None where the windows of a part meet no element.
     """
     if axis == len(most):
@@ -291,7 +291,7 @@ def tiles(problem: Problem, most: Sequence[int], axis: int = 0) -> list[Part] | 
     stepped = problem.stepped_role
     size, windows = (getattr(problem, role).shape[axis + 2] for role in (stepped, _other(stepped)))
     number = -(-windows // most[axis])
-    found: list[Part] = []
+    found: list[SplitPart] = []
     for positions in _spans(windows, -(-windows // number)):
         elements = _elements_under(problem, positions, size, axis)
         part = _spatial_part(problem, elements, positions, axis)
@@ -327,7 +327,7 @@ def _elements_under(problem: Problem, positions: range, size: int, axis: int = 0
 
 def _spatial_part(
     problem: Problem, elements: range, positions: range, axis: int = 0
-) -> Part | None:
+) -> SplitPart | None:
     stepped, stride = problem.stepped_role, problem.strides[axis]
     extent = effective_kernel(problem.kernel[axis], problem.dilations[axis])
     begin = problem.pads_begin[axis] + elements.start - positions.start * stride
@@ -346,7 +346,7 @@ def _with(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
     return (*numbers[:axis], number, *numbers[axis + 1 :])
 
 
-def _along_channels(problem: Problem, number: int) -> Iterator[Part | None]:
+def _along_channels(problem: Problem, number: int) -> Iterator[SplitPart | None]:
     groups, outputs, inputs = problem.weights.shape[:3]
     if groups > 1:
         length = -(-groups // number)
@@ -383,7 +383,7 @@ def _rounded(number: int, block: int) -> int:
     return -(-number // block) * block
 
 
-SPLIT_AXES: dict[str, Callable[[Problem, int], Iterator[Part | None]]] = {
+SPLIT_AXES: dict[str, Callable[[Problem, int], Iterator[SplitPart | None]]] = {
     "minibatch": _along_minibatch,
     "spatial": _along_first_spatial_axis,
     "channels": _along_channels,

@@ -98,12 +98,12 @@ def _of_whole_windows(problem: Problem) -> Problem:
     if inputs is None or columns is None or inputs[0] >= LARGEST_EXTENT:
         return problem
     other = problem.dst if covered is problem.src else problem.src
-    taps = list(zip(weights.shape[:3], weights.strides[:3], strict=True))
-    taps[channel] = columns
+    axes = list(zip(weights.shape[:3], weights.strides[:3], strict=True))
+    axes[channel] = columns
     changes: dict[str, Any] = {
         problem.stepped_role: _pixel(covered, inputs),
         "src" if problem.transposed else "dst": _pixel(other, (other.shape[1], other.strides[1])),
-        "weights": _layout([*taps, (1, 1)]),
+        "weights": _layout([*axes, (1, 1)]),
     }
     return replace(problem, strides=(1,), dilations=(1,), pads_begin=(0,), pads_end=(0,), **changes)
 

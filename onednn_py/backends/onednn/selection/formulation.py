@@ -91,8 +91,8 @@ class Formulation:
         blocks = (tensor.block.problem for tensor in tensors if tensor.block is not None)
         return tuple(dict.fromkeys(chain((chunk.problem for chunk in self.chunks), blocks)))
 
-    def needs_completion(self, is_summed: bool) -> bool:
-        """Whether `complete` has anything to do.
+    def needs_prefill(self, is_summed: bool) -> bool:
+        """Whether `prefill` has anything to do.
 
         Parameters
         ----------
@@ -140,8 +140,8 @@ class Formulation:
         elements = sum(b * stride for b, stride in zip(begin, layout.strides, strict=True))
         return elements * DTYPES[self.problem.dtype].itemsize
 
-    def complete(self, tensors: Mapping[str, Array]) -> None:
-        """Sum the bias gradient, if it is given, and fill what primitives leave out or add to."""
+    def prefill(self, tensors: Mapping[str, Array]) -> None:
+        """Write, before primitives run, a bias gradient and what they leave out or add to."""
         layouts = self.asked.layouts
         tensors = {role: view_of(array, layouts[role]) for role, array in tensors.items()}
         if self.bias_apart and "bias" in tensors:

@@ -14,8 +14,8 @@ from .rules import AMX_FAMILIES, ANY_NAME, Rule, Shape, always, rules_of
 from .thresholds import (
     GEMM_EXECUTION_FLOPS,
     Work,
-    fit_one_thread,
     minibatch_chunks,
+    one_thread_is_enough,
 )
 
 __all__ = ["fallbacks", "preferences"]
@@ -119,9 +119,11 @@ def _threads(
     if not _is_executed_once(shape, formulation):
         return 1, None
     work = Work(problem, activations)
-    threads, gemm_threads = int(fit_one_thread([work])), None
+    threads, gemm_threads = int(one_thread_is_enough([work])), None
     if shape.has_avx2_alone and formulation != "matmul":
-        gemm_threads = int(fit_one_thread([work._replace(execution_flops=GEMM_EXECUTION_FLOPS)]))
+        gemm_threads = int(
+            one_thread_is_enough([work._replace(execution_flops=GEMM_EXECUTION_FLOPS)])
+        )
     return threads, gemm_threads
 
 

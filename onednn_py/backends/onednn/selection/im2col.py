@@ -241,8 +241,8 @@ def _positions(
     found = []
     for position in product(*map(range, kernel)):
         met = [
-            _met(tap * dilation - pad, stride, count, size)
-            for tap, dilation, pad, stride, count, size in zip(
+            _met(along * dilation - pad, stride, count, size)
+            for along, dilation, pad, stride, count, size in zip(
                 position, dilations, pads_begin, strides, windows, sizes, strict=True
             )
         ]

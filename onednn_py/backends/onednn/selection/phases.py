@@ -66,7 +66,7 @@ def as_forward(asked: Problem) -> Problem | None:
 def phases(forward: Problem) -> tuple[Chunk, ...] | None:
     """Return the convolutions of what `as_forward` returned, None if there are no such.
 
-    Phases that no tap of the kernel meets are left out.
+    Phases that no position of the kernel meets are left out.
     """
     if max(map(min, forward.strides, forward.dst.shape[2:])) > MOST_PHASES:
         return None
@@ -110,8 +110,8 @@ def _axis_phases(forward: Problem, axis: int) -> list[_AxisPhase] | None:
         return None
     found = []
     for first in range(min(stride, size)):
-        shift, tap = divmod(first + pad, stride)
-        count = len(range(tap, kernel, stride))
+        shift, start = divmod(first + pad, stride)
+        count = len(range(start, kernel, stride))
         if not count:
             found.append(_AxisPhase(range(first, size, stride), range(0), range(0), (0, 0)))
             continue
@@ -123,8 +123,8 @@ def _axis_phases(forward: Problem, axis: int) -> list[_AxisPhase] | None:
         pads = read.start - begin, end - read.stop
         if not read or max(pads) > reach:
             return None  # windows wholly in the padding
-        last = kernel - 1 - tap - (count - 1) * stride
-        found.append(_AxisPhase(elements, range(last, kernel - tap, stride), read, pads))
+        last = kernel - 1 - start - (count - 1) * stride
+        found.append(_AxisPhase(elements, range(last, kernel - start, stride), read, pads))
     return found
 
 

@@ -26,10 +26,10 @@ from .thresholds import (
     EXECUTION_FLOPS,
     GEMM_EXECUTION_FLOPS,
     Work,
-    fit_one_thread,
     is_small,
     may_run_on_one_thread,
     minibatch_chunks,
+    one_thread_is_enough,
 )
 from .workspace import (
     agree_on_shared,
@@ -122,13 +122,13 @@ def _is_gemm_convolution(candidate: Candidate) -> bool:
 def with_equal_threads(engine: Engine, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates of small problems on threads that fit all, so that they can share a plan.
 
-    Numbers of threads differ where `fit_one_thread` decides them, and are otherwise left alone.
+    Numbers of threads differ where `one_thread_is_enough` decides them. Others are left alone.
     """
     numbers = {candidate.choice.threads for candidate in candidates}
     if len(numbers) == 1 or not all(map(_is_small_in_one_chunk, candidates)):
         return list(candidates)
     works = [_work(candidate, engine.library.cpu_isa) for candidate in candidates]
-    threads = int(fit_one_thread(works))
+    threads = int(one_thread_is_enough(works))
     return [_with_threads(engine, candidate, threads) or candidate for candidate in candidates]
 
 

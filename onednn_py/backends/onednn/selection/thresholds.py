@@ -16,10 +16,10 @@ __all__ = [
     "GEMM_EXECUTION_FLOPS",
     "MOST_MINIBATCH_CHUNKS",
     "Work",
-    "fit_one_thread",
     "is_small",
     "may_run_on_one_thread",
     "minibatch_chunks",
+    "one_thread_is_enough",
 ]
 
 # Single-threaded up to this much work: 16 channels of 16 x 16 take 20 us on two threads and 9 on
@@ -101,7 +101,7 @@ class Work(NamedTuple):
     execution_flops: int = EXECUTION_FLOPS
 
 
-def fit_one_thread(works: Iterable[Work]) -> bool:
+def one_thread_is_enough(works: Iterable[Work]) -> bool:
     """Whether one thread is enough for small problems.
 
     For calls of two threads, where AVX-512 units have half width or the CPU has AVX2 alone.

@@ -18,7 +18,7 @@ from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.geometry import effective_kernel
 from onednn_py.problem.problem import Direction, Problem
 
-from .chunks import Chunk, ChunkTensor, InChunks, Part, part_of
+from .chunks import Chunk, ChunkTensor, InChunks, SplitPart, part_of
 
 __all__ = ["DepthPart", "as_unpadded", "parts_along_depth"]
 
@@ -125,7 +125,7 @@ def _planes_of_a_chunk(inner: Problem) -> int:
     return max(1, CHUNK_BYTES // (elements * DTYPES[inner.dtype].itemsize))
 
 
-def _of_part(inner: Problem, part: DepthPart) -> Part:
+def _of_part(inner: Problem, part: DepthPart) -> SplitPart:
     """Return the gradient of a part, and the index of each tensor's first element."""
     windows, positions = part
     stride, dilation = inner.strides[0], inner.dilations[0]

@@ -22,12 +22,12 @@ __all__ = [
     "agree_on_shared",
     "copies_activations",
     "descriptors_of",
-    "exceeds_limit",
     "feasible",
     "over_limit",
     "split_candidate",
     "split_for_least_memory",
     "split_within_limit",
+    "workspace_exceeds_limit",
 ]
 
 # An implementation that wants more scratchpad than these is passed over: padding and
@@ -169,7 +169,7 @@ def over_limit(engine: Engine, candidate: Candidate) -> bool:
     )
 
 
-def exceeds_limit(candidates: Sequence[Candidate], workspace_bytes: int) -> bool:
+def workspace_exceeds_limit(candidates: Sequence[Candidate], workspace_bytes: int) -> bool:
     """Whether a workspace is too large for the tensors of all candidates of a plan."""
     tensors = _tensor_bytes(candidates)
     return tensors >= SMALL_TENSORS and workspace_bytes > LARGEST_WORKSPACE * tensors

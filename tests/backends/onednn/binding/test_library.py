@@ -15,7 +15,7 @@ from onednn_py import ShapeError
 from onednn_py.backends.onednn.binding import library
 from onednn_py.backends.onednn.binding import runtime as runtime_module
 from onednn_py.backends.onednn.binding.library import Rejection
-from onednn_py.backends.onednn.binding.search import Candidate
+from onednn_py.backends.onednn.binding.search import LibraryFile
 from onednn_py.system.parallel import available_cpus
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
 
@@ -36,14 +36,14 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 WITHOUT = """
 from onednn_py.backends.onednn.binding import library
 from onednn_py.backends.onednn.binding import runtime as runtime_module
-library.candidates = lambda: {candidates!r}
+library.library_files = lambda: {files!r}
 import numpy as np, onednn_py
 src, weights = np.ones((1, 4, 2), np.float32), np.ones((3, 2, 1), np.float32)
 """
 
 
 def test_without_a_library_auto_uses_numpy_and_says_so_once() -> None:
-    code = WITHOUT.format(candidates=[]) + (
+    code = WITHOUT.format(files=[]) + (
         "for _ in range(3):\n"
         "    print(onednn_py.convolution(src, weights).ravel().tolist())\n"
         "print(onednn_py.plan(onednn_py.convolution, src, weights).backend)\n"
@@ -56,9 +56,9 @@ def test_without_a_library_auto_uses_numpy_and_says_so_once() -> None:
 
 
 def test_without_a_library_onednn_is_an_error_with_every_path_tried() -> None:
-    tried = [Candidate("/nowhere/libdnnl.so.3", "system"), Candidate(__file__, "a text file")]
-    code = WITHOUT.format(candidates=[tuple(c) for c in tried]).replace(
-        "lambda: ", "lambda: [library.Candidate(*c) for c in "
+    tried = [LibraryFile("/nowhere/libdnnl.so.3", "system"), LibraryFile(__file__, "a text file")]
+    code = WITHOUT.format(files=[tuple(c) for c in tried]).replace(
+        "lambda: ", "lambda: [library.LibraryFile(*c) for c in "
     ).replace(")]\n", ")]]\n") + (
         "try:\n"
         "    onednn_py.convolution(src, weights, backend='onednn')\n"
@@ -70,9 +70,9 @@ def test_without_a_library_onednn_is_an_error_with_every_path_tried() -> None:
     )
     done = run(code, ONEDNN_PY_LIBRARY="", ONEDNN_PY_BACKEND="")
     assert done.returncode == 0, done.stderr
-    for candidate in tried:
-        assert candidate.path in done.stdout
-        assert candidate.source in done.stdout
+    for file in tried:
+        assert file.path in done.stdout
+        assert file.source in done.stdout
     assert done.stdout.splitlines()[-1] == "None 2 True"
 
 
@@ -158,7 +158,7 @@ def build(folder: Path, source: str, name: str = "libdnnl.so") -> str:
 )
 def test_rejections_say_why(tmp_path: Path, source: str, reason: str) -> None:
     path = build(tmp_path, source)
-    assert reason in library._open(Candidate(path, "test"))
+    assert reason in library._open(LibraryFile(path, "test"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="builds ELF libraries")

@@ -40,7 +40,7 @@ def put(folder: Path, *names: str) -> None:
 
 
 def found() -> list[str]:
-    return [os.path.basename(candidate.path) for candidate in search.candidates()]
+    return [os.path.basename(file.path) for file in search.library_files()]
 
 
 def test_the_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_the_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         put(tmp_path / "conda" / "lib", f"{LIBRARY_NAMES[1]}->{LIBRARY_NAMES[0]}")
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path / 'modules'}:")
-    sources = [candidate.source for candidate in search.candidates()]
+    sources = [file.source for file in search.library_files()]
     expected = ["built by build_onednn.sh", "sys.prefix", "conda environment", "LD_LIBRARY_PATH"]
     if sys.platform == "win32":
         expected.remove("LD_LIBRARY_PATH")
@@ -114,9 +114,9 @@ def test_what_the_loader_finds_is_not_opened_twice(
 ) -> None:
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so.3.7")
     assert found() == ["libdnnl.so.3.7"]
-    assert search.candidates()[0].source == "system loader"
+    assert search.library_files()[0].source == "system loader"
     put(tmp_path / "root/usr/lib", "libdnnl.so.3.7", "libdnnl.so.3.6->libdnnl.so.3.7")
-    assert [candidate.source for candidate in search.candidates()] == ["system"]
+    assert [file.source for file in search.library_files()] == ["system"]
 
 
 @elf_names
@@ -131,6 +131,6 @@ def test_pip_goes_before_conda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(search, "DISTRIBUTIONS", ("onednn-cpu-gomp",))
     put(tmp_path / "conda/lib", LIBRARY_NAMES[0])
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
-    sources = [candidate.source for candidate in search.candidates()]
+    sources = [file.source for file in search.library_files()]
     assert sources[-1] == "conda environment"
     assert set(sources[:-1]) <= {"pip package onednn-cpu-gomp"}

@@ -77,7 +77,7 @@ def test_finite_results_are_not_computed_again(operation: str) -> None:
     tensors = integer_tensors(plan.problem)
     plan.execute(tensors)
     assert are_unmixed(plan.candidates, tensors)
-    assert plan._apart is None
+    assert plan._unmerged is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
@@ -97,19 +97,19 @@ def test_gradients_of_weights_cannot_mix() -> None:
         plan.execute(tensors)
     assert not np.isfinite(tensors["weights"]).all()
     assert are_unmixed(plan.candidates, tensors)
-    assert plan._apart is None
+    assert plan._unmerged is None
 
 
-def test_the_plans_of_groups_apart_are_counted() -> None:
+def test_unmerged_plans_are_counted() -> None:
     plan = merged_plan("convolution")
     before = plan.nbytes
     with np.errstate(all="ignore"):
         plan.execute(inputs_with(plan.problem, np.nan))
     assert plan.nbytes > before
-    assert [one.choice.formulation == "merged_groups" for one in plan.apart] == [False]
+    assert [one.choice.formulation == "merged_groups" for one in plan.unmerged] == [False]
 
 
-def test_packed_weights_are_those_of_groups_apart() -> None:
+def test_packed_weights_are_those_of_unmerged_groups() -> None:
     plan = merged_plan("convolution")
     tensors, expected = inputs_with(plan.problem, np.inf), inputs_with(plan.problem, np.inf)
     packed = plan.pack("weights", tensors["weights"])

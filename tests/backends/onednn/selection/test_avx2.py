@@ -11,6 +11,7 @@ from onednn_py.backends.onednn.selection.rules.avx2_deep_first import AVX2_DEEP_
 from onednn_py.backends.onednn.selection.rules.avx2_depthwise import AVX2_DEPTHWISE
 from onednn_py.backends.onednn.selection.rules.avx2_few_inputs import AVX2_FEW_INPUTS
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
+from onednn_py.backends.onednn.selection.rules.avx2_gradients import AVX2_GRADIENTS
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
 from onednn_py.backends.onednn.selection.rules.avx2_padded import AVX2_PADDED
@@ -25,6 +26,7 @@ from tests.support.rules import AVX2, applying, assert_exact, assert_own, proble
 RULES = (
     *AVX2_VOLUMES,
     *AVX2_PIXELS,
+    *AVX2_GRADIENTS,
     *AVX2_POWERS,
     *AVX2_UPSAMPLING,
     *AVX2_DEEP,
@@ -42,6 +44,11 @@ RULES = (
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
+    "mb2ic84ih16iw16oc112oh16ow16kh1kw5ph0pw2 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb8ic16iw800oc9ow800kw7pw24dw7 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb32ic1iw300oc12ow75kw3sw4pw1 BWD_D f32 NXC": ("any", "x64:gemm:jit"),
+    "mb2ic4ih72oc16oh36kh7sh2ph3 BWD_D f32 NXC": ("any", "x64:gemm:jit"),
+    "mb16ic9ih21oc16oh21kh1ph0 BWD_W f32 NXC": ("given", "gemm:jit:f32"),
     "deconv:g4mb2ic4ih12oc32oh14kh3ph0 FWD_D f32 NCX": ("nxc", "jit:avx2"),
     "deconv:g64mb4ic64ih23oc64oh23kh3ph1 BWD_WB f32 NXC": ("given", "jit_dw:avx2"),
     "mb16ic48ih1oc192oh1kh1ph0 BWD_D f32 NXC": ("given", "gemm:jit:f32"),
@@ -137,7 +144,7 @@ OWN = {
     "mb2ic32ih128oc96oh128kh1ph0 FWD_B f32 NCX": ("any", "jit_1x1:avx2"),
     "deconv:mb2ic96id8oc16od16kd2sd2pd0 FWD_D f32 NCX": ("any", "x64:gemm:jit"),
     "deconv:mb1ic96ih9oc4oh18kh2sh2ph0 FWD_D f32 NXC": ("given", "x64:gemm:jit"),
-    "mb2ic64ih32oc16oh32kh1ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
+    "mb2ic64ih32oc64oh32kh1ph0 BWD_W f32 NXC": ("given", "x64:gemm:jit"),
     "mb2ic64ih56oc1oh56kh3ph1 BWD_W f32 NXC": ("any", "jit:avx2"),
     "mb2ic64ih20oc1oh20kh3ph1 BWD_WB f32 NCX": ("any", "jit:avx2"),
     "deconv:mb2ic1ih10oc64oh20kh4sh2ph1 BWD_W f32 NCX": ("any", "jit:avx2"),

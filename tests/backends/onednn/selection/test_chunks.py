@@ -301,7 +301,7 @@ def test_gradients_over_the_limit_together_are_right_apart(monkeypatch: pytest.M
     problems = sub_problems(onednn_py.convolution_backward, src, weights, dst, **keywords)
     types = []
     for is_over in (False, True):
-        monkeypatch.setattr(backend, "exceeds_limit", lambda *_, answer=is_over: answer)
+        monkeypatch.setattr(backend, "workspace_exceeds_limit", lambda *_, answer=is_over: answer)
         onednn_py.cache_clear()
         plan = onednn_py.plan(
             onednn_py.convolution_backward, src, weights, dst, **keywords, backend="onednn"

@@ -80,7 +80,7 @@ def check_products(formulation: Formulation) -> None:
     results = {asked.result_role} | ({"bias"} if asked.has_bias_gradient else set())
     expected = {role: tensors[role].copy() for role in results}
     tensors[asked.result_role].fill(77)
-    formulation.complete(tensors)
+    formulation.prefill(tensors)
     for chunk in formulation.chunks:
         product = chunk.problem
         assert isinstance(product, Product)

@@ -34,7 +34,7 @@ def check_phases(problem: Problem) -> int:
     expected = tensors[problem.result_role].copy()
     result = tensors[problem.result_role]
     result.fill(77)
-    formulation.complete(tensors)
+    formulation.prefill(tensors)
     times = np.zeros(expected.shape, int)
     for chunk in formulation.chunks:
         assert chunk.problem.direction is Direction.FORWARD

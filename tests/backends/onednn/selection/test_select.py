@@ -257,7 +257,7 @@ class TestEqualThreads:
 
     @pytest.mark.parametrize("fits", [True, False])
     def test_small_problems(self, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(select, "fit_one_thread", lambda problems: fits)
+        monkeypatch.setattr(select, "one_thread_is_enough", lambda problems: fits)
         pair = self.pair(self.SMALL)
         equal = with_equal_threads(current_engine(), pair)
         assert [one.choice for one in equal] == [
@@ -271,7 +271,9 @@ class TestEqualThreads:
         self, cpu_isa: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[Work] = []
-        monkeypatch.setattr(select, "fit_one_thread", lambda works: asked.extend(works) or True)
+        monkeypatch.setattr(
+            select, "one_thread_is_enough", lambda works: asked.extend(works) or True
+        )
         monkeypatch.setattr(select, "candidate_of", lambda *arguments: None)
         data, weights = self.pair(self.SMALL)
         names = ("x64:gemm:jit", "jit:avx2")

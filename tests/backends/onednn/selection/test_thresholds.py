@@ -10,9 +10,9 @@ from onednn_py.backends.onednn.selection import thresholds
 from onednn_py.backends.onednn.selection.thresholds import (
     GEMM_EXECUTION_FLOPS,
     Work,
-    fit_one_thread,
     is_small,
     minibatch_chunks,
+    one_thread_is_enough,
 )
 from onednn_py.tools.benchdnn.case import Case
 from onednn_py.tools.benchdnn.descriptor import parse_descriptor
@@ -44,7 +44,7 @@ def chunks(
 def test_work_for_one_thread(text: str, activations: str, fits: bool) -> None:
     problem = Case(parse_descriptor(text), "BWD_D", "f32", "NXC").problem()
     assert is_small(problem)
-    assert fit_one_thread([Work(problem, activations)]) is fits
+    assert one_thread_is_enough([Work(problem, activations)]) is fits
 
 
 def test_work_of_both_gradients() -> None:
@@ -53,11 +53,11 @@ def test_work_of_both_gradients() -> None:
     data, weights = (
         Case(descriptor, direction, "f32", "NXC").problem() for direction in ("BWD_D", "BWD_W")
     )
-    assert not fit_one_thread([Work(data, "given"), Work(weights, "given")])
-    assert fit_one_thread([Work(data, "any"), Work(weights, "any")])
-    assert fit_one_thread([Work(data, "given"), Work(weights, "any")]) is not fit_one_thread(
-        [Work(data, "given")]
-    )
+    assert not one_thread_is_enough([Work(data, "given"), Work(weights, "given")])
+    assert one_thread_is_enough([Work(data, "any"), Work(weights, "any")])
+    assert one_thread_is_enough(
+        [Work(data, "given"), Work(weights, "any")]
+    ) is not one_thread_is_enough([Work(data, "given")])
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_work_of_both_gradients() -> None:
 )
 def test_gemm_takes_longer_with_avx2_alone(text: str, fits: bool, gemm_fits: bool) -> None:
     problem = Case(parse_descriptor(text), "FWD_D", "f32", "NXC").problem()
-    assert fit_one_thread([Work(problem, "given")]) is fits
-    assert fit_one_thread([Work(problem, "given", GEMM_EXECUTION_FLOPS)]) is gemm_fits
+    assert one_thread_is_enough([Work(problem, "given")]) is fits
+    assert one_thread_is_enough([Work(problem, "given", GEMM_EXECUTION_FLOPS)]) is gemm_fits
 
 
 def test_large_activations_are_split() -> None:

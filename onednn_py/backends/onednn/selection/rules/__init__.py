@@ -36,6 +36,7 @@ from .avx2_deep_first import AVX2_DEEP_FIRST
 from .avx2_depthwise import AVX2_DEPTHWISE
 from .avx2_few_inputs import AVX2_FEW_INPUTS
 from .avx2_first import AVX2_FIRST
+from .avx2_gradients import AVX2_GRADIENTS
 from .avx2_last import AVX2_LAST
 from .avx2_merged import AVX2_MERGED
 from .avx2_padded import AVX2_PADDED
@@ -200,12 +201,13 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         return ()
     of_dense = (*AVX2_PADDED, *AVX2_FEW_INPUTS, *AVX2_BIAS)
     own = of_dense if facts.dense else (*AVX2_DEPTHWISE, *AVX2_MERGED)
-    powers = AVX2_POWERS if facts.dense else ()
+    of_families = (AVX2_GRADIENTS, AVX2_POWERS) if facts.dense else ()
     volumes = (AVX2_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
     if facts.channels_last:
-        first = (*volumes, AVX2_PIXELS, powers, AVX2_UPSAMPLING, AVX2_DEEP)
+        first = (*volumes, AVX2_PIXELS, *of_families, AVX2_UPSAMPLING, AVX2_DEEP)
         return (*first, AVX2_STRIDED_1X1, own, AVX2_LAST)
-    return (*volumes, powers, AVX2_DEEP, AVX2_DEEP_FIRST, AVX2_STRIDED_1X1, own, AVX2_FIRST)
+    first = (*volumes, *of_families, AVX2_DEEP, AVX2_DEEP_FIRST)
+    return (*first, AVX2_STRIDED_1X1, own, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
