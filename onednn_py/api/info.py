@@ -18,10 +18,10 @@ from onednn_py.system.threadpools import ThreadpoolController
 
 from .threads import get_num_threads
 
-__all__ = ["IdleThreadsInfo", "Info", "RejectedCandidate", "info", "package_version"]
+__all__ = ["IdleThreadsInfo", "Info", "RejectedLibrary", "info", "package_version"]
 
 
-class RejectedCandidate(TypedDict):
+class RejectedLibrary(TypedDict):
     """A library that was not used, and why."""
 
     path: str
@@ -63,7 +63,7 @@ class Info(TypedDict):
     idle_threads: list[IdleThreadsInfo]
     supports: dict[str, bool] | None
     error: str | None
-    rejected: list[RejectedCandidate]
+    rejected: list[RejectedLibrary]
 
 
 def package_version() -> str:
@@ -88,7 +88,7 @@ def info() -> Info:
         threads that is set for PyTorch may not reach oneDNN. ``freed_memory`` says what the C
         allocator does with freed memory, which ``onednn_py.torch`` changes. ``supports`` says
         which data types oneDNN computes itself on this CPU, without a cast, and whether the library
-        has the Graph API. ``rejected`` lists candidates as dicts of path, source and reason.
+        has the Graph API. ``rejected`` lists libraries as dicts of path, source and reason.
         ``idle_threads`` lists every BLAS, and the GNU OpenMP of oneDNN, as dicts of library, path,
         threads, and what was done that they sleep early, see
         `set_idle_threads`.

@@ -89,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
         epochs = _train(network, digits, arguments, screen)
         seconds_per_epoch = None
         if any(row["backend"] == "onednn" for row in implementations):
+            if warning := busy_cores_warning(busy_cores()):
+                screen.say(warning)
             seconds_per_epoch = training.seconds_per_epoch(network, digits)
     facts = onednn_py.info()
     # Accuracies are fractions; times are in seconds.
@@ -146,8 +148,6 @@ def _report(result: Mapping[str, Any]) -> Iterator[str]:
     if result["seconds_per_epoch"] is not None:
         numpy, onednn = result["seconds_per_epoch"].values()
         yield (f"one epoch: NumPy {numpy:.3f} s, oneDNN {onednn:.3f} s, ratio {numpy / onednn:.1f}")
-        if warning := busy_cores_warning(busy_cores()):
-            yield warning
     yield _verdict(result)
 
 

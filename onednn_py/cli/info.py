@@ -19,7 +19,7 @@ _APART = ("threads_note", "idle_threads", "freed_memory", "rejected", "error")
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
-        "info", help="versions, the library in use, CPU, threads, rejected candidates"
+        "info", help="versions, the library in use, CPU, threads, rejected libraries"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

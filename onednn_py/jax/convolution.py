@@ -86,8 +86,8 @@ def conv_general_dilated(
     -----
     `use_backend`, `use_effort` and `use_fpmath_mode` count at the time of tracing: a compiled
     function keeps what was in force. Other platforms, other types, empty arrays, symbolic shapes,
-    programs that XLA divides among devices, exported programs, and what JAX computes faster by
-    itself are left to ``lax``.
+    programs that XLA divides among devices, arrays on a mesh of explicit axes, exported programs,
+    and what JAX computes faster by itself are left to ``lax``.
 
     Examples
     --------

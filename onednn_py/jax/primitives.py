@@ -35,7 +35,7 @@ SRC, WEIGHTS, DST = _Tensor("src"), _Tensor("weights"), _Tensor("dst")
 
 
 class _Fold(NamedTuple):
-    """The axis of a tensor that takes a batch, as its role in the spec; it may lie in groups."""
+    """The axis of a tensor that takes a batch, by its role in the spec, and whether it is in groups."""
 
     role: int
     is_grouped: bool = False

@@ -224,7 +224,7 @@ def _joint(operation: JointOperation, arguments: Mapping[str, Any]) -> CallSpec:
     specs = {
         tensor: spec_of(f"{name}: {tensor}", attributes.pop(tensor)) for tensor in operation.tensors
     }
-    common_rank_and_dtype(name, specs)
+    common_rank_and_dtype(name, specs, arguments.get("groups"))
     src_shape, weights_shape = specs["src"].shape, specs["weights"].shape
     # Both recipes are made even for a single gradient: together they check all three tensors. The
     # first speaks of src and diff_dst, which the caller gave.

@@ -26,6 +26,9 @@ from .solvers import SolverCall, attributes_that_fit, solved
 
 __all__ = ["Recipe", "common_rank_and_dtype", "recipe"]
 
+# What a message says of activations with an axis less than weights.
+MINIBATCH_AXIS = "src and dst begin with an axis of the minibatch, as array[np.newaxis] has it"
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -117,7 +120,7 @@ def recipe(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
         if value is not None or tensor != "bias"
     }
     by_role = {role: tensor for tensor, role in operation.tensors.items() if tensor in specs}
-    rank, dtype = common_rank_and_dtype(name, specs)
+    rank, dtype = common_rank_and_dtype(name, specs, attributes.get("groups"))
     result_shape = None
     if operation.shape_argument:
         given = attributes.pop(operation.shape_argument, None)
@@ -140,7 +143,9 @@ def recipe(operation: Operation, arguments: Mapping[str, Any]) -> Recipe:
     return Recipe(operation, dtype, views, parsed, geometry)
 
 
-def common_rank_and_dtype(name: str, specs: Mapping[str, TensorSpec]) -> tuple[int, str]:
+def common_rank_and_dtype(
+    name: str, specs: Mapping[str, TensorSpec], groups: Any = None
+) -> tuple[int, str]:
     """Return the number of axes, and the data type, that the tensors of a call share.
 
     Parameters
@@ -149,6 +154,8 @@ def common_rank_and_dtype(name: str, specs: Mapping[str, TensorSpec]) -> tuple[i
         Of the function.
     specs : mapping
         By the caller's names; ``bias`` may have another number of axes.
+    groups : optional
+        As the caller gave it, for the error.
 
     Raises
     ------
@@ -160,7 +167,10 @@ def common_rank_and_dtype(name: str, specs: Mapping[str, TensorSpec]) -> tuple[i
     if not 3 <= first <= 5 or len(set(ranks.values())) > 1:
         listed = ", ".join(f"{tensor} {rank}" for tensor, rank in ranks.items())
         weights = ranks.pop("weights", None) or ranks.pop("filter", None) or 0
-        hint = f"; {GROUPS_AXIS}" if {weights} == {rank + 1 for rank in ranks.values()} else ""
+        hint = ""
+        if {weights} == {rank + 1 for rank in ranks.values()}:
+            is_grouped = isinstance(groups, int) and groups > 1
+            hint = f"; {GROUPS_AXIS if is_grouped else MINIBATCH_AXIS}"
         raise ShapeError(
             f"{name}: expected tensors of one rank, 3, 4 or 5 (1-D, 2-D or 3-D spatial);"
             f" got {listed}{hint}"

@@ -86,8 +86,10 @@ def cases(
     for name, (values, known) in accepted.items():
         several = isinstance(values, Iterable) and not isinstance(values, str)
         entries = list(values) if several else [values]
-        are_known = all(type(value) is type(known[0]) and value in known for value in entries)
-        if not entries or not are_known:
+        # 2.0 and True are equal to numbers of axes.
+        if not entries or any(
+            isinstance(value, (bool, float)) or value not in known for value in entries
+        ):
             raise AttributeValueError(
                 f"strategies.cases: {name}: expected some of {', '.join(map(str, known))}; got"
                 f" {brief(values)}"

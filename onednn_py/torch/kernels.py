@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -36,9 +36,11 @@ _num_threads = torch.get_num_threads
 _tracing_state = torch._C._get_tracing_state
 
 _number_of_modes = torch._C._len_torch_function_stack
+DisableTorchFunction = torch._C.DisableTorchFunction
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+_ExcludeDispatchKeys = torch._C._ExcludeDispatchKeyGuard
 _VIEWS = torch._C.DispatchKey.ADInplaceOrView
-_KEYS_OF_VIEWS = torch._C.DispatchKeySet(_VIEWS)
+_OF_VIEWS = torch._C.DispatchKeySet(_VIEWS)
 _NOTHING_TO_DO: AbstractContextManager[None] = nullcontext()
 
 FLOAT64 = torch.float64
@@ -135,8 +137,14 @@ class Kernels:
         contest = None
         if name in self.active:
             try:
-                is_seen = _number_of_modes() or not _is_excluded(_VIEWS)
-                with _unseen() if is_seen else _NOTHING_TO_DO:
+                # A mode of the program, which is active where C++ calls the operation, would see
+                # and may alter what is asked of the tensors here. And where custom operations and
+                # operations of control flow run their bodies, below autograd, results that are
+                # made as views would be views to the program, which may not write them in place.
+                with (
+                    DisableTorchFunction() if _number_of_modes() else _NOTHING_TO_DO,
+                    _NOTHING_TO_DO if _is_excluded(_VIEWS) else _ExcludeDispatchKeys(_OF_VIEWS),
+                ):
                     decision = self._decide(tensors, numbers, bias_shape, mask)
                     contest = decision.contest
                     if decision.run is not None and (contest is None or contest.is_ours):
@@ -287,20 +295,6 @@ class Kernels:
         if not run.is_implemented():
             return _Decision("not implemented by oneDNN")
         return _Decision("", run, contest)
-
-
-@contextmanager
-def _unseen() -> Iterator[None]:
-    """Have nobody told of what is done with tensors.
-
-    A mode of the program, which is active where C++ calls the operation, would see and may alter
-    it. And where custom operations and those of control flow run their bodies, below autograd,
-    results that are made as views would be views to the program, which may not alter them in place.
-    """
-    no_modes = torch._C.DisableTorchFunction() if _number_of_modes() else _NOTHING_TO_DO
-    no_views = torch._C._ExcludeDispatchKeyGuard(_KEYS_OF_VIEWS)
-    with no_modes, no_views:
-        yield
 
 
 # What `fp32_precision` of `torch.backends.mkldnn.conv` and `matmul` is where float32 is exact.

@@ -177,11 +177,13 @@ class TestDidYouMean:
             onednn_py.convolution(src, weights, groups=2, **formats)
         with pytest.raises(AttributeValueError, match=f"got 'GOIX'; .*{remedy}"):
             onednn_py.convolution(src, weights[0], data_format="NCX", weights_format="GOIX")
+        with pytest.raises(ShapeError, match="src 4, weights 5; src and dst begin with an axis of"):
+            onednn_py.convolution(src, weights, **formats)
         dst = onednn_py.convolution(src, weights.reshape(6, 4, 3, 3), groups=2, **formats)
         assert dst.shape == (1, 6, 7, 7)
         with pytest.raises(ShapeError) as caught:
-            onednn_py.convolution(src, weights[0, 0], **formats)
-        assert "groups" not in str(caught.value)
+            onednn_py.convolution(src, weights[0, 0], groups=2, **formats)
+        assert ";" not in str(caught.value).partition("got")[2]
 
     def test_a_width_that_happens_to_be_a_number_of_channels(self) -> None:
         """The caller's formats agree; one of channels last with the other of channels first not."""

@@ -369,7 +369,9 @@ class TestCommands:
     def test_a_report_without_times(
         self, survey: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert survey.main(["report", str(tmp_path / "missing.jsonl")]) == 1
+        empty = tmp_path / "empty.jsonl"
+        empty.touch()
+        assert survey.main(["report", str(empty)]) == 1
         assert "there are no times" in capsys.readouterr().err
 
     def test_the_report(

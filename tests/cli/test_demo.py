@@ -111,6 +111,13 @@ def test_plot_can_be_svg(tmp_path: Path) -> None:
     assert "<svg" in path.read_text(encoding="utf-8")
 
 
+def test_other_processes_are_told_of(onednn: str) -> None:
+    disturbed = main_after("import sys, onednn_py.cli.demo as demo; demo.busy_cores = lambda: 1.5")
+    finished = run_demo("--epochs", "1", "--backend", onednn, python=disturbed)
+    assert finished.returncode == 0, finished.stderr
+    assert "other processes keep 1.5 cores busy" in finished.stdout
+
+
 def test_without_a_library_the_report_names_numpy() -> None:
     hidden = main_after(
         "import sys, onednn_py.backends.onednn.binding.library as library;"

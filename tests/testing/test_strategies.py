@@ -116,6 +116,7 @@ def test_choices_are_kept() -> None:
         ({"axes": (4,)}, r"axes: expected some of 1, 2, 3; got \(4,\)"),
         ({"axes": None}, "axes: expected some of 1, 2, 3; got None"),
         ({"axes": (2.0,)}, r"axes: expected some of 1, 2, 3; got \(2.0,\)"),
+        ({"axes": (True,)}, r"axes: expected some of 1, 2, 3; got \(True,\)"),
         ({"dtypes": ()}, "dtypes: expected some of f32, bf16, f16"),
         ({"operations": ("conv", "matmul")}, "operations: expected some of conv, deconv"),
     ],

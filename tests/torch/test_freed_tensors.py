@@ -1,4 +1,4 @@
-"""Tensors whose storage was freed, as FSDP frees parameters: PyTorch's error, and no crash."""
+"""Tensors whose storage was freed, as FSDP frees parameters, get PyTorch's own error."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def built_prefix() -> Path:
 def library_files() -> list[LibraryFile]:
     """Return every library file found, each once (links resolved), in order of preference."""
     found: dict[str, LibraryFile] = {}
-    for candidate in (*_built(), *_pip(), *_conda(), *_system()):
-        found.setdefault(os.path.realpath(candidate.path), candidate)
+    for file in (*_built(), *_pip(), *_conda(), *_system()):
+        found.setdefault(os.path.realpath(file.path), file)
     return list(found.values())
 
 
@@ -135,7 +135,7 @@ def _system() -> Iterator[LibraryFile]:
     # Only a name: the loader finds it by paths of its own (ldconfig). A file of that name in the
     # folders above is the same file.
     named = ctypes.util.find_library("dnnl")
-    if named and named not in {os.path.basename(candidate.path) for candidate in found}:
+    if named and named not in {os.path.basename(file.path) for file in found}:
         yield LibraryFile(named, "system loader")
 
 

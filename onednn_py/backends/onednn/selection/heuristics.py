@@ -92,7 +92,7 @@ def preferences(
 
 
 def _formulations(rule: Rule, problem: Problem, shape: Shape) -> tuple[str, ...]:
-    """Return a rule's formulation, behind an equal one that oneDNN plans sooner."""
+    """Return a rule's formulation, behind an equal formulation that oneDNN plans sooner."""
     if (
         rule.formulation == "direct"
         and rule.activations in ("given", "nxc")

@@ -15,8 +15,8 @@ __all__ = ["AVX2_GRADIENTS"]
 # fill it, they take as long as all; where they do, it is the faster kernel: 1.05 of 97.
 KERNEL_CHANNELS = 32
 
-# Elements of an image of diff_src from which oneDNN's first choice takes too much memory, so that
-# other rules find a faster one.
+# Inputs times pixels of dst from which oneDNN's first choice takes too much memory: what is chosen
+# in its place is as fast as the rule's choice.
 LONG_LINE = 900_000
 
 

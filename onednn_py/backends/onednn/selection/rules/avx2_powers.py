@@ -1,10 +1,9 @@
 """Rules of float32 for CPUs that have AVX2 and no AVX-512: layers whose sides are powers of two.
 
 Fitted on 844 such layers that `benchmarks/survey.py record --powers-of-two` timed, on two cores of
-an AMD EPYC of family 25 without AVX-512. They are asked before the other rules for such CPUs. A
-rule that does not ask for whole pages holds for other sides, too. Ratios are of the rule's choice
-to that without it, by `pairs`, on problems of three draws after the rule: geometric mean, worst, of
-so many.
+an AMD EPYC of family 25 without AVX-512. A rule that does not ask for whole pages holds for
+other sides, too. Ratios are of the rule's choice to that without it, by `pairs`, on problems of
+three draws after the rule: geometric mean, worst, of so many.
 """
 
 from __future__ import annotations
