@@ -35,7 +35,7 @@ SRC, WEIGHTS, DST = _Tensor("src"), _Tensor("weights"), _Tensor("dst")
 
 
 class _Fold(NamedTuple):
-    """The axis of a tensor that takes a batch, by its role in the spec, and whether it is in groups."""
+    """The axis of a tensor that takes a batch, by its role in the spec; it may be in groups."""
 
     role: int
     is_grouped: bool = False
