@@ -169,7 +169,7 @@ def common_rank_and_dtype(
         weights = ranks.pop("weights", None) or ranks.pop("filter", None) or 0
         hint = ""
         if {weights} == {rank + 1 for rank in ranks.values()}:
-            is_grouped = isinstance(groups, int) and groups > 1
+            is_grouped = isinstance(groups, (int, np.integer)) and groups > 1
             hint = f"; {GROUPS_AXIS if is_grouped else MINIBATCH_AXIS}"
         raise ShapeError(
             f"{name}: expected tensors of one rank, 3, 4 or 5 (1-D, 2-D or 3-D spatial);"

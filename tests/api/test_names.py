@@ -175,6 +175,8 @@ class TestDidYouMean:
         remedy = r"\(groups, C, \*rest\) is reshaped to \(groups \* C, \*rest\)"
         with pytest.raises(ShapeError, match=f"src 4, weights 5; .*{remedy}"):
             onednn_py.convolution(src, weights, groups=2, **formats)
+        with pytest.raises(ShapeError, match=remedy):
+            onednn_py.convolution(src, weights, groups=np.int64(2), **formats)
         with pytest.raises(AttributeValueError, match=f"got 'GOIX'; .*{remedy}"):
             onednn_py.convolution(src, weights[0], data_format="NCX", weights_format="GOIX")
         with pytest.raises(ShapeError, match="src 4, weights 5; src and dst begin with an axis of"):

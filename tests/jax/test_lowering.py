@@ -165,7 +165,7 @@ def test_two_devices() -> None:
 
 
 def test_vmap_of_an_axis_that_is_divided() -> None:
-    """JAX's own axes are explicit by default: results have a place of their own."""
+    """The axes of `jax.make_mesh` are explicit by default: types say how arrays are divided."""
     mesh = jax.make_mesh((1,), ("images",), axis_types=(jax.sharding.AxisType.Explicit,))
     src = jax.device_put(integers((4, 2, 6, 6, 3)), jax.NamedSharding(mesh, jax.P("images")))
     weights = integers((3, 3, 3, 4))

@@ -33,8 +33,8 @@ FILE_DTYPES = ("f32", "bf16", "f16")
 # Attributes that oneDNN adds when it writes a graph after partitioning.
 ANNOTATIONS = ("partition_id", "backend")
 
-# Of a oneDNN tensor.
-MOST_AXES = 12
+# Axes that a tensor of oneDNN can have, its DNNL_MAX_NDIMS.
+MAX_NDIMS = 12
 
 # The Graph API has only the newer operation, whose attributes have other names.
 NATIVE_KINDS = {"ConvolutionBackpropData": "ConvolutionBackwardData"}
@@ -193,12 +193,12 @@ def _attributes(operation: GraphOperation) -> dict[str, Any]:
         name: value for name, value in operation.attributes.items() if name not in ANNOTATIONS
     }
     # Where a program leaves output_padding out, or the shape of the result, its dump has a zero for
-    # each of the 12 axes that a oneDNN tensor can have.
+    # each of the axes that a tensor can have.
     padding = attributes.get("output_padding")
     axes = len(operation.inputs[0].shape or ()) - 2 if operation.inputs else 0
     if isinstance(padding, list) and len(padding) > axes > 0 and not any(padding[axes:]):
         attributes["output_padding"] = padding[:axes]
     shape_argument = DOCUMENTED[operation.kind].shape_argument
-    if shape_argument and attributes.get(shape_argument) == [0] * MOST_AXES:
+    if shape_argument and attributes.get(shape_argument) == [0] * MAX_NDIMS:
         del attributes[shape_argument]
     return attributes
