@@ -121,7 +121,7 @@ class Pool:
         try:
             block = self._workspaces.pop()
         except IndexError:
-            return _allocate(size_class(nbytes))
+            return self._fresh(size_class(nbytes))
         if block.nbytes >= nbytes:
             return block
         for _ in range(len(self._workspaces)):
@@ -134,7 +134,7 @@ class Pool:
                 return other
             self._workspaces.append(other)
         del block
-        return _allocate(size_class(nbytes))
+        return self._fresh(size_class(nbytes))
 
     def give_back(self, workspace: Block) -> None:
         """Return a block of `borrow` that is no longer used."""
@@ -152,7 +152,15 @@ class Pool:
         if idle:
             with contextlib.suppress(IndexError):  # another thread took the last one
                 return idle.pop()[1]
-        return _allocate(size)
+        return self._fresh(size)
+
+    def _fresh(self, nbytes: int) -> Block:
+        """Return a block of memory from the system, for which idle blocks make room if need be."""
+        try:
+            return _allocate(nbytes)
+        except MemoryError:
+            self.clear()
+        return _allocate(nbytes)
 
     def release(self, block: Block) -> None:
         """Return a block that is no longer used."""

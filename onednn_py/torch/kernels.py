@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
 
 from onednn_py.config import Effort, effort_setting
+from onednn_py.system.memory_pool import pool
 
 from .bound_tensors import BoundTensors
 from .contest import Contest
 from .defects import is_defective
-from .failures import failed, is_of_program
+from .failures import failed, is_of_memory, is_of_program
 from .preference import Call, reason_to_leave
 from .products import Product, as_product
 from .signature import NO_ELEMENTS, PLAIN, Geometry, native, output_shape, refusal
 from .statistics import count_left, count_taken
 from .tensors import are_allocated
+from .traced import call_within
 
 __all__ = ["Kernels"]
 
@@ -161,7 +165,16 @@ class Kernels:
                 contest, reason = None, failed(error)
             if contest is None:
                 count_left(name, reason)
+            if reason is _TRACED.reason:
+                original = partial(self.originals[name].call_boxed, keyset, *arguments)
+                return call_within(sys._getframe(2), original)
         if contest is None:
+            try:
+                return self.originals[name].call_boxed(keyset, *arguments)
+            except RuntimeError as error:
+                if not (is_of_memory(error) and pool.idle_bytes):
+                    raise
+            pool.clear()  # where PyTorch lacks what was kept here
             return self.originals[name].call_boxed(keyset, *arguments)
         start = perf_counter()
         try:

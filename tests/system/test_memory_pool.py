@@ -6,6 +6,7 @@ import gc
 import random
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -165,6 +166,26 @@ class TestPool:
         assert pool.maker((3,), F32)().flags.owndata
         del array
         assert pool.idle_bytes == 0
+
+    @pytest.mark.parametrize("take", [Pool.acquire, Pool.borrow])
+    def test_idle_blocks_make_room(
+        self, take: Callable[[Pool, int], Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def allocate(nbytes: int) -> memory_pool.Block:
+            if pool.idle_bytes or is_full:
+                raise MemoryError
+            return allocated(nbytes)
+
+        pool, is_full, allocated = Pool(), False, memory_pool._allocate
+        pool.release(pool.acquire(LARGE))
+        pool.give_back(pool.borrow(SMALLEST_LEASE))
+        assert pool.idle_bytes
+        monkeypatch.setattr(memory_pool, "_allocate", allocate)
+        assert take(pool, 2 * LARGE).nbytes >= 2 * LARGE
+        assert pool.idle_bytes == 0
+        is_full = True
+        with pytest.raises(MemoryError):
+            take(pool, 4 * LARGE)
 
     def test_similar_sizes_share_a_block(self) -> None:
         pool = Pool()

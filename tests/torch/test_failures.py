@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import bdb
 import ctypes
+import multiprocessing
+import os
+import queue
 import signal
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -13,6 +19,7 @@ import pytest
 import torch
 
 import onednn_py.torch
+from onednn_py.system.memory_pool import SMALLEST_LEASE, pool
 from onednn_py.torch import bound_tensors, enabled, registration
 from onednn_py.torch.failures import RAISE, is_of_program
 from tests.support.torch_comparison import counted
@@ -33,10 +40,10 @@ def raise_late(*_: Any) -> None:
     raise LateError
 
 
-def convolve_for(seconds: float) -> None:
+def convolve_for(seconds: float, src: torch.Tensor = SRC, weights: torch.Tensor = WEIGHTS) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        torch.conv2d(SRC, WEIGHTS)
+        torch.conv2d(src, weights)
 
 
 @pytest.mark.parametrize("effort", ["heuristic", "measure"])
@@ -83,7 +90,11 @@ def test_an_error_for_another_thread_reaches_it(monkeypatch: pytest.MonkeyPatch)
     assert found == ["raised"] * 10
 
 
-@pytest.mark.parametrize("error", [LateError(), TimeoutError()])
+@pytest.mark.parametrize(
+    "error",
+    [LateError(), TimeoutError(), queue.Empty(), multiprocessing.TimeoutError(), bdb.BdbQuit()],
+    ids=repr,
+)
 def test_errors_of_unknown_classes_are_raised(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +118,100 @@ def test_a_timeout_in_pytorchs_turn_does_not_end_the_comparison() -> None:
         with counted() as calls:
             torch.conv2d(SRC, WEIGHTS)
     assert calls.left["convolution"] == {"timed for comparison": 1}
+
+
+class Items(torch.utils.data.Dataset[int]):
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_a_killed_worker_of_a_data_loader_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler of PyTorch raises it between any two instructions."""
+    monkeypatch.delenv(RAISE)
+    large = torch.ones(8, 64, 56, 56), torch.ones(64, 64, 3, 3)
+    batches: Any = iter(torch.utils.data.DataLoader(Items(), num_workers=1))
+    next(batches)
+    with enabled():
+        torch.conv2d(*large)
+        os.kill(batches._workers[0].pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="is killed by signal"):
+            convolve_for(PATIENCE, *large)
+
+
+def code_of(module: str) -> Callable[[], None]:
+    """Return a function of a module of this name; it raises an error that Python has, too."""
+    names: dict[str, Any] = {"__name__": module}
+    exec("def function(*_):\n    raise RuntimeError('from elsewhere')", names)
+    return names["function"]
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["torch.utils.data._utils.signal_handling", "torch.distributed.elastic", "bdb", "asyncio.base"],
+)
+def test_handlers_of_others(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(RAISE)
+    monkeypatch.setattr(bound_tensors.BoundTensors, "__call__", Mock(side_effect=code_of(module)))
+    with enabled(), pytest.raises(RuntimeError, match="from elsewhere"):
+        torch.conv2d(SRC, WEIGHTS)
+
+
+@pytest.mark.parametrize("module", ["torch", "torch._ops", "torch.backends.mkldnn", "threading"])
+def test_code_that_kernels_enter(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(RAISE)
+    monkeypatch.setattr(bound_tensors.BoundTensors, "__call__", Mock(side_effect=code_of(module)))
+    with enabled(), counted() as calls, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.conv2d(SRC, WEIGHTS)
+    assert calls.left["convolution"] == {"an error of onednn_py": 1}
+
+
+NO_MEMORY = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MemoryError(), "not enough memory"),
+        (NO_MEMORY, "not enough memory"),
+        (RecursionError(), "too deep in calls"),
+    ],
+)
+def test_want_of_memory_and_stack_is_no_defect(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not raised, though errors of the package are in these tests, and not warned of."""
+    monkeypatch.setattr(bound_tensors.BoundTensors, "__call__", Mock(side_effect=error))
+    with enabled(), counted() as calls, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(torch.conv2d(SRC, WEIGHTS)[0, 0, 0, 0], torch.tensor(72.0))
+    assert calls.left["convolution"] == {reason: 1}
+
+
+def test_pytorch_gets_the_memory_that_is_idle_here() -> None:
+    def idle() -> None:
+        pool.release(pool.acquire(SMALLEST_LEASE))
+
+    def fails(*_: Any) -> Any:
+        had_idle.append(pool.idle_bytes > 0)
+        raise NO_MEMORY
+
+    had_idle: list[bool] = []
+    short = Mock(call_boxed=Mock(side_effect=fails))
+    src = SRC.double()  # left to PyTorch
+    with enabled():
+        originals = {**registration._kernels.originals, "convolution": short}
+        with patch.object(registration._kernels, "originals", originals):
+            pool.clear()
+            with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+                torch.conv2d(src, WEIGHTS.double())
+            idle()
+            with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+                torch.conv2d(src, WEIGHTS.double())
+    assert had_idle == [False, True, False]
 
 
 def test_code_of_others_is_known_by_its_frames() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from onednn_py.backends.onednn.selection.formulations import formulate
-from onednn_py.backends.onednn.selection.rules.avx2_bias import AVX2_BIAS
 from onednn_py.backends.onednn.selection.rules.avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from onednn_py.backends.onednn.selection.rules.avx2_deep_first import AVX2_DEEP_FIRST
 from onednn_py.backends.onednn.selection.rules.avx2_depthwise import AVX2_DEPTHWISE
 from onednn_py.backends.onednn.selection.rules.avx2_few_inputs import AVX2_FEW_INPUTS
 from onednn_py.backends.onednn.selection.rules.avx2_first import AVX2_FIRST
+from onednn_py.backends.onednn.selection.rules.avx2_forward import AVX2_FORWARD
 from onednn_py.backends.onednn.selection.rules.avx2_gradients import AVX2_GRADIENTS
 from onednn_py.backends.onednn.selection.rules.avx2_last import AVX2_LAST
 from onednn_py.backends.onednn.selection.rules.avx2_merged import AVX2_MERGED
@@ -34,9 +34,9 @@ RULES = (
     *AVX2_STRIDED_1X1,
     *AVX2_PADDED,
     *AVX2_FEW_INPUTS,
-    *AVX2_BIAS,
     *AVX2_DEPTHWISE,
     *AVX2_MERGED,
+    *AVX2_FORWARD,
     *AVX2_FIRST,
     *AVX2_LAST,
     *AVX2_DEEP_REST,
@@ -44,6 +44,19 @@ RULES = (
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
+    "mb2ic100ih46oc3oh23kh3sh2ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb4ic12ih66oc12oh66kh1ph0 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
+    "mb2ic4ih16oc24oh8kh3sh2ph1 FWD_B f32 NCX": ("any", "jit:avx2"),
+    # Beyond limits of AVX2_FORWARD: images, outputs, size of weights, pixels, neighbours.
+    "mb3ic16ih9oc96oh4kh3sh2ph0 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb1ic16ih9oc95oh4kh3sh2ph0 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb1ic512ih9oc512oh4kh3sh2ph0 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb2ic16ih19oc96oh9kh3sh2ph0 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    "mb1ic128ih9oc128oh9kh3ph1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
+    # Too small for the last rule of AVX2_FEW_INPUTS.
+    "mb1ic2iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX": ("any", "jit:avx2"),
+    "mb2ic128ih12oc512oh4kh3sh3ph1 FWD_B f32 NCX": ("any", "x64:gemm:jit"),
+    "g32mb6ic32ih136oc32oh68kh1sh2ph0 BWD_WB f32 NXC": ("nxc", "jit_dw:avx2"),
     "mb2ic84ih16iw16oc112oh16ow16kh1kw5ph0pw2 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
     "mb8ic16iw800oc9ow800kw7pw24dw7 BWD_D f32 NCX": ("nxc", "brgconv:avx2"),
     "mb32ic1iw300oc12ow75kw3sw4pw1 BWD_D f32 NXC": ("any", "x64:gemm:jit"),
@@ -185,7 +198,6 @@ OWN = {
     "deconv:mb1ic512ih6oc384oh12kh4sh2ph1 BWD_D f32 NCX": ("given", "gemm:jit:f32"),
     "mb2ic256ih46oc96oh23kh4sh2ph1 BWD_D f32 NCX": ("any", "jit:avx2"),
     "mb8ic256ih10oc1oh5kh4sh2ph1 BWD_W f32 NXC": ("given", "jit:avx2"),
-    "deconv:mb4ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX": ("given", "conv:any+x64:gemm:jit"),
     "g32mb6ic32id4oc32od4kd1pd0 BWD_WB f32 NCX": ("nxc", "jit_dw:avx2"),
     "mb2ic768ih6oc768oh6kh3ph1 FWD_D f32 NCX": ("nxc", "brgconv:avx2"),
     "mb1ic768ih6oc768oh6kh3ph1 FWD_B f32 NCX": ("nxc", "brgconv:avx2"),
@@ -231,7 +243,6 @@ OTHERS = [
     "mb8ic1iw7493oc64ow3745kw4sw2pw0 FWD_B f32 NCX",
     "deconv:mb1ic33ih19oc9oh38kh3sh2ph1 BWD_D f32 NCX",
     "mb2ic32ih11oc32oh11kh1ph0 BWD_W f32 NXC",
-    "deconv:mb8ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX",
     # Limits of AVX2_DEEP_FIRST.
     "mb1ic768ih32oc768oh32kh3ph1 FWD_D f32 NCX",
     "mb7ic64ih12oc512oh12kh3ph1 FWD_D f32 NCX",
@@ -256,18 +267,16 @@ OTHERS = [
     "mb2ic256id8oc96od4kd4sd2pd1 BWD_D f32 NCX",
     "mb2ic256ih46oc24oh23kh4sh2ph1 BWD_D f32 NCX",
     "mb2ic256ih10oc96oh5kh4sh2ph1 BWD_D f32 NCX",
-    # Limits of AVX2_BIAS.
+    # Limits of the last rule of AVX2_GRADIENTS.
+    "deconv:mb16ic16id11oc3od11kd1pd0 BWD_W f32 NCX",
     "deconv:mb4ic100ih7oc48oh7kh1ph0 BWD_WB f32 NXC",
     "deconv:mb4ic100ih7oc48oh7kh3ph1 BWD_WB f32 NCX",
     "deconv:mb4ic100ih7oc48oh14kh1sh2ph0 BWD_WB f32 NCX",
     "mb4ic100ih7oc48oh7kh1ph0 BWD_WB f32 NCX",
-    "deconv:mb4ic100ih7oc48oh7kh1ph0 BWD_W f32 NCX",
-    "deconv:mb4ic100ih7oc512oh7kh1ph0 BWD_WB f32 NCX",
     # Limits of the last rule of AVX2_FEW_INPUTS.
     "mb4ic3iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX",
-    "mb8ic2iw6500oc16ow1625kw3sw4pw1 FWD_D f32 NCX",
+    "mb8ic2iw26000oc16ow6500kw3sw4pw1 FWD_D f32 NCX",
     "mb4ic2iw6500oc48ow6500kw3pw1 FWD_D f32 NCX",
-    "mb1ic2iw6500oc48ow1625kw3sw4pw1 FWD_D f32 NCX",
     # Limits of the last rule of AVX2_FIRST.
     "deconv:mb8ic33ih19oc1024oh37kh3sh2ph1 BWD_D f32 NCX",
     "deconv:mb4ic33ih19oc8oh38kh3sh2ph1 BWD_D f32 NCX",
@@ -286,6 +295,9 @@ OTHERS = [
     "g12mb6ic12id4oc12od4kd1pd0 BWD_WB f32 NCX",
     "g32mb6ic32id8oc32od8kd1pd0 BWD_WB f32 NCX",
     "g16mb32ic16id2oc16od2kd1pd0 BWD_WB f32 NCX",
+    # Limits of AVX2_FORWARD.
+    "mb2ic4ih33oc100oh17kh3sh2ph1 FWD_B f32 NCX",
+    "mb1ic7ih9oc96oh4kh3sh2ph0 FWD_B f32 NCX",
     # Limits of AVX2_PADDED.
     "mb1ic2ih49oc3oh49kh5ph2 BWD_W f32 NXC",
     "mb2ic24ih30oc1oh30kh5ph2 BWD_W f32 NCX",

@@ -30,12 +30,12 @@ from typing import Any
 from .amx_bf16 import AMX_BF16_FIRST, AMX_BF16_LAST
 from .amx_f32_first import AMX_F32_FIRST
 from .amx_f32_last import AMX_F32_LAST
-from .avx2_bias import AVX2_BIAS
 from .avx2_deep import AVX2_DEEP, AVX2_DEEP_REST
 from .avx2_deep_first import AVX2_DEEP_FIRST
 from .avx2_depthwise import AVX2_DEPTHWISE
 from .avx2_few_inputs import AVX2_FEW_INPUTS
 from .avx2_first import AVX2_FIRST
+from .avx2_forward import AVX2_FORWARD
 from .avx2_gradients import AVX2_GRADIENTS
 from .avx2_last import AVX2_LAST
 from .avx2_merged import AVX2_MERGED
@@ -199,7 +199,7 @@ def _is_of_avx2_alone(facts: Any) -> bool:
 def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
     if not _is_of_avx2_alone(facts):
         return ()
-    of_dense = (*AVX2_PADDED, *AVX2_FEW_INPUTS, *AVX2_BIAS)
+    of_dense = (*AVX2_PADDED, *AVX2_FEW_INPUTS)
     own = of_dense if facts.dense else (*AVX2_DEPTHWISE, *AVX2_MERGED)
     of_families = (AVX2_GRADIENTS, AVX2_POWERS) if facts.dense else ()
     volumes = (AVX2_VOLUMES, LARGER_DEPTHWISE_VOLUMES)
@@ -207,7 +207,7 @@ def _with_avx2_alone(facts: Any) -> tuple[tuple[Rule, ...], ...]:
         first = (*volumes, AVX2_PIXELS, *of_families, AVX2_UPSAMPLING, AVX2_DEEP)
         return (*first, AVX2_STRIDED_1X1, own, AVX2_LAST)
     first = (*volumes, *of_families, AVX2_DEEP, AVX2_DEEP_FIRST)
-    return (*first, AVX2_STRIDED_1X1, own, AVX2_FIRST)
+    return (*first, AVX2_STRIDED_1X1, own, AVX2_FORWARD, AVX2_FIRST)
 
 
 def _without_amx(facts: Any) -> tuple[tuple[Rule, ...], ...]:
