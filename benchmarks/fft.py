@@ -106,7 +106,7 @@ def seconds_of(call: Call, least: float) -> float:
 
 
 def first(ratios: Sequence[float], axes: int) -> str:
-    """Return the first kernel from which on the FFT is faster at every size that was measured."""
+    """Return the first kernel from which on the FFT is faster with all that were measured."""
     slower = [index for index, value in enumerate(ratios) if value >= 1]
     index = max(slower, default=-1) + 1
     return _power(KERNELS[axes][index], axes) if index < len(ratios) else "none of these"

@@ -52,7 +52,7 @@ class Shape:
         Channels of all groups together.
     size : tuple of int
         Of src.
-    more : tuple of int
+    more : int
         What a transposed convolution's dst has besides the least size, ``output_padding``.
     """
 
@@ -77,7 +77,7 @@ class Drawn:
     ----------
     seed : int
     family : str
-        Key of `FAMILIES`, or a kind of `survey_broad` or `survey_deep`.
+        Key of `FAMILIES`, or a kind of another module that draws.
     direction : str
         benchdnn's name, ``"BWD_DW"`` or ``"BWD_DWB"`` for both gradients of one call.
     cases : tuple of Case
@@ -332,7 +332,7 @@ def _small(rng: random.Random) -> Shape:
     return shape
 
 
-# What a family draws; what each name means is in its function.
+# By the names of families, the functions that draw their layers.
 FAMILIES: dict[str, Callable[[random.Random], Shape]] = {
     "depthwise": _depthwise,
     "asymmetric": _asymmetric,

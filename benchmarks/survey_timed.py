@@ -79,7 +79,7 @@ class Timed:
     least : float
         By the fastest way.
     actions : dict of Action to float
-        By what a rule would choose that says this.
+        By the choice of a rule that has this action.
     """
 
     seed: int

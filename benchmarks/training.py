@@ -102,7 +102,9 @@ def main() -> None:
     arguments = parser.parse_args()
     contents = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.files]
     runs: dict[str, list[StepResult]] = {}
-    for results in map(from_json, contents):
+    for path, results in zip(arguments.files, map(from_json, contents), strict=True):
+        if not results:
+            parser.error(f"{path} has no network: its run was interrupted")
         column = runs.setdefault(column_title(results[0].settings), [])
         twice = {result.title for result in column} & {result.title for result in results}
         if twice:

@@ -19,6 +19,8 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or print the help without one; return the exit status, 0 only on success."""
+    if sys.stderr is None:  # closed by the shell: what would be written there is dropped
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in filter(None, (sys.stdout, sys.stderr)):
         # Names that the terminal cannot show are escaped, unless somebody chose otherwise.
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":

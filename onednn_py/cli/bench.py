@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from onednn_py import AttributeValueError
 from onednn_py.config import EFFORTS
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
@@ -30,7 +31,7 @@ from onednn_py.tools.extras import require
 from onednn_py.tools.text import counted
 
 from .outputs import check_writable, library_title, picture, run_facts, write_json
-from .problems import add_measuring_command, selected_cases, some_of
+from .problems import add_measuring_command, problem_options, selected_cases, some_of
 from .screen import Screen
 
 __all__ = ["TINY", "add_parser", "run"]
@@ -109,6 +110,10 @@ def run(arguments: argparse.Namespace) -> int:
     cases = []
     if arguments.sources or not arguments.tiny:
         cases = selected_cases(arguments, screen, "time", leave_out_empty=True)
+    elif given := problem_options(arguments):
+        raise AttributeValueError(
+            f"--tiny: times a problem of its own, for which {', '.join(given)} has no meaning"
+        )
     content = _settings(arguments)
     screen.say(_title(content))
     if warning := busy_cores_warning(content["busy_cores"]):

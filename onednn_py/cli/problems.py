@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ __all__ = [
     "add_problem_command",
     "natural",
     "positive",
+    "problem_options",
     "selected_cases",
+    "some_of",
     "thread_count",
 ]
 
@@ -231,6 +234,20 @@ def selected_cases(
     return cases
 
 
+def problem_options(arguments: argparse.Namespace) -> list[str]:
+    """Return the names of the given options that say what problems are, without their sources."""
+    values = {
+        f"--{arguments.operation}": arguments.operation,
+        "--dir": arguments.dir,
+        "--dt": arguments.dt,
+        "--format": arguments.format,
+        "--stag": arguments.src_formats,
+        "--dtag": arguments.dst_formats,
+        "--mb": arguments.mb,
+    }
+    return [name for name, value in values.items() if value is not None]
+
+
 def _formats(arguments: argparse.Namespace) -> tuple[str, ...] | None:
     """Return the formats of --format, --stag and --dtag, which must agree; None without them."""
     given = {arguments.format, arguments.src_formats, arguments.dst_formats} - {None}
@@ -333,6 +350,6 @@ def positive(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not value > 0:
+    if not 0 < value < inf:
         raise argparse.ArgumentTypeError(f"expected a positive number, got {text!r}")
     return value

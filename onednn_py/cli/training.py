@@ -179,6 +179,8 @@ def run(arguments: argparse.Namespace) -> int:
         for settings in screen.tracked(chosen):
             results.append(benchmark.measure(settings))
             screen.say(step_line(results[-1]))
+            if results[-1].memory_failure:
+                screen.say(f"memory was not measured: {results[-1].memory_failure}")
             if arguments.calls:
                 screen.say(*call_lines(results[-1]))
             if arguments.json != "-":  # a process that is killed has written what it measured
@@ -188,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _plot(arguments, screen, results, title)
     left = len(chosen) - len(results)
-    succeeded = not any(result.failure for result in results)
+    succeeded = not any(result.failure or result.memory_failure for result in results)
     return screen.exit_status(left, "networks", succeeded=succeeded)
 
 

@@ -91,9 +91,7 @@ def _export(arguments: argparse.Namespace) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
-    default = _default_file()
-    default.parent.mkdir(parents=True, exist_ok=True)
-    _copy(arguments.file, default, arguments)
+    _copy(arguments.file, _default_file(), arguments)
 
 
 def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
@@ -102,6 +100,8 @@ def _copy(source: Path, target: Path, arguments: argparse.Namespace) -> None:
         raise AttributeValueError(f"{source} holds no wisdom")
     if target.exists():
         read(target)  # raises the error of a file that is no wisdom, which stays as it is
+    elif target == _default_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
     here = machine_here()
     total = merge_into(target, entries, {})
     count = sum(machine == here for machine, _ in entries)

@@ -227,7 +227,12 @@ def _problems_of_id(text: str) -> list[BatchProblem]:
                 name, read = READERS[option]
                 values = read(value)
                 if options.setdefault(name, values) != values:
-                    raise AttributeValueError(f"{word}: src and dst have one format")
+                    one = "src and dst have one format" if name == "formats" else "given twice"
+                    raise AttributeValueError(f"{word}: {one}")
+                if descriptors:
+                    raise AttributeValueError(
+                        f"{word}: expected before the descriptors, which have all options in common"
+                    )
             else:
                 listed = ", ".join(f"--{name}" for name in (*OPERATIONS, *READERS))
                 raise AttributeValueError(f"{word}: expected some of {listed}")

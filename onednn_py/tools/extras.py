@@ -32,13 +32,17 @@ def require(module: str, package: str, extra: str) -> Any:
     Raises
     ------
     MissingExtraError
-        If the import fails; the message names the package, and the command that installs the extra.
+        If the import fails; the message names the package, and the command that installs the extra,
+        or the package's own error where it is installed.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        command = install_command(extra, package)
-        raise MissingExtraError(f"{package} is needed here: {command}") from error
+        top = module.partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and error.name in (top, module):
+            command = install_command(extra, package)
+            raise MissingExtraError(f"{package} is needed here: {command}") from error
+        raise MissingExtraError(f"{package} is installed, but fails: {error}") from error
 
 
 def install_command(extra: str, package: str = "") -> str:

@@ -271,9 +271,15 @@ def find_compiler() -> str:
     """
     if sys.platform == "win32":
         raise ComparisonUnavailableError("the native programs are not built on Windows")
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (path := shutil.which(name)):
+    chosen = os.environ.get("CXX")
+    for name in (chosen,) if chosen else ("c++", "g++", "clang++"):
+        if path := shutil.which(name):
             return path
+    if chosen:
+        raise ComparisonUnavailableError(
+            f"no C++ compiler: CXX is {chosen!r}; expected the name or path of a program, without"
+            " options"
+        )
     raise ComparisonUnavailableError("no C++ compiler: set CXX, or install g++")
 
 
@@ -281,7 +287,7 @@ def _include_folders(
     compiler: str, version: tuple[int, ...], path: Path, chosen: Sequence[str]
 ) -> Sequence[str]:
     """Return the first folders whose headers have the library's minor version."""
-    beside, installed = path.parents[1] / "include", Path(sys.prefix, "include")
+    beside, installed = path.parent.parent / "include", Path(sys.prefix, "include")
     tried: list[str] = []
     for folders in [chosen] if chosen else [[str(beside)], [str(installed)], []]:
         found = _headers_version(compiler, folders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from math import sqrt
@@ -185,8 +186,9 @@ def test_wrong_options(option: str, message: str, capsys: pytest.CaptureFixture[
         (("--deconv",), "--deconv: no descriptor, and no --batch behind it"),
         (("--conv", "mb0ic4ih6oc8kh3"), "no problem to time"),
         (("--json=missing/folder/a.json",), "cannot be written"),
+        (("--tiny", "--dt=bf16", "--conv"), "which --conv, --dt has no meaning"),
     ],
-    ids=["descriptor", "nothing", "empty", "file"],
+    ids=["descriptor", "nothing", "empty", "file", "tiny"],
 )
 def test_errors_before_anything_runs(
     arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
@@ -243,6 +245,14 @@ def test_lists_and_help_that_cannot_be_written(arguments: tuple[str, ...]) -> No
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_a_closed_standard_error() -> None:
+    command = [sys.executable, "-m", "onednn_py", "verify", "--dir=BWD_D", "--conv", "ic4ih5oc6kh3"]
+    shell = f"{shlex.join(command)} --compare=numpy 2>&-"
+    done = subprocess.run(["sh", "-c", shell], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == (0 if HAS_ONEDNN else 1)
+    assert "failed:0" in done.stdout or not HAS_ONEDNN
 
 
 def test_names_that_the_terminal_lacks_are_escaped() -> None:

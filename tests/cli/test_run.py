@@ -41,10 +41,10 @@ class TestGivenInputs:
     def test_by_every_name(self, name: str, path: Path) -> None:
         file = self.save("ones", np.ones((2, 4, 5, 5), np.float32))
         assert main("run", str(path), "--input", f"{name}={file}", "--output", "out.npz") == 0
-        results = np.load("out.npz")
         weights = onednn_py.load_graph(path).run().inputs[1]
-        assert list(results) == ["2"]
-        assert results["2"][0, :, 3, 3] == pytest.approx(weights.sum(axis=(0, 2, 3)))
+        with np.load("out.npz") as results:
+            assert list(results) == ["2"]
+            assert results["2"][0, :, 3, 3] == pytest.approx(weights.sum(axis=(0, 2, 3)))
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -118,7 +118,8 @@ class TestGivenInputs:
         results = []
         for file in (as_float, as_bytes):
             assert main("run", str(path), "--input", f"0={file}", "--output", "out.npz") == 0
-            results.append(np.load("out.npz")["2"])
+            with np.load("out.npz") as saved:
+                results.append(saved["2"])
         np.testing.assert_array_equal(*results)
         assert results[0].dtype == np.float32
 

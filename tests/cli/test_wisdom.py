@@ -157,6 +157,14 @@ def test_nothing_to_export_or_import(
     assert not (tmp_path / "out.json").exists()
 
 
+def test_an_import_that_fails_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONEDNN_PY_WISDOM", str(tmp_path / "new" / "wisdom.json"))
+    assert cli.main(["wisdom", "import", str(tmp_path / "none.json")]) == 1
+    assert not (tmp_path / "new").exists()
+
+
 def test_off(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["show"], ["forget"], ["export", "x"], ["import", "x"]):
         assert cli.main(["wisdom", *arguments]) == 1

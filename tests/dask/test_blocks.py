@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.cases import CURATED, Case
-from tests.support.dask_cases import DASK_FUNCTIONS, assert_same_bits, check_blocks
+from tests.support.dask_cases import DASK_FUNCTIONS, assert_equal_values, check_blocks
 from tests.support.reproduction import reproduction
 from tests.support.strategies import geometries
 
@@ -54,9 +54,9 @@ def test_the_comparison_fails_on_a_wrong_array() -> None:
     right = np.arange(6, dtype=np.float32).reshape(2, 3)
     wrong = right.copy()
     wrong[1, 2] += 1
-    assert_same_bits(right, right.copy())
+    assert_equal_values(right, right.copy())
     for other in (wrong, right.astype(np.float64), right.ravel(), right[:1]):
         with pytest.raises(AssertionError):
-            assert_same_bits(other, right)
+            assert_equal_values(other, right)
     with pytest.raises(AssertionError):
-        assert_same_bits((right, wrong), (right, right))
+        assert_equal_values((right, wrong), (right, right))

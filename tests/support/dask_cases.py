@@ -34,13 +34,13 @@ def drawn_chunks(
     return tuple(chunks)
 
 
-def assert_same_bits(actual: Any, expected: Any) -> None:
+def assert_equal_values(actual: Any, expected: Any) -> None:
     """Both have equal shapes, types and values, with zeros of any sign; tuples entry by entry."""
     if isinstance(expected, tuple):
         assert isinstance(actual, tuple)
         assert len(actual) == len(expected)
         for one, other in zip(actual, expected, strict=True):
-            assert_same_bits(one, other)
+            assert_equal_values(one, other)
         return
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
     assert actual.dtype == expected.dtype, f"dtype {actual.dtype}, expected {expected.dtype}"
@@ -97,7 +97,7 @@ def check_blocks(
     expected = getattr(onednn_py, function)(*positional, **keywords)
     lazy = getattr(chunked_functions, function)(*chunked, **keywords, split_every=2 + seed % 3)
     actual = dask.compute(lazy, scheduler=scheduler)[0]
-    assert_same_bits(actual, expected)
+    assert_equal_values(actual, expected)
     for array, result in zip(
         lazy if isinstance(lazy, tuple) else [lazy],
         actual if isinstance(actual, tuple) else [actual],

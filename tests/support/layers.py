@@ -11,7 +11,6 @@ __all__ = [
 ]
 
 # From the lowest room to the highest: a module imports from its own room and from lower ones.
-# docs/architecture.md shows the same order.
 ROOMS = (
     "errors",
     "config",

@@ -102,6 +102,17 @@ def test_a_missing_package_is_named_with_the_command(installed: Any) -> None:
     assert require("json", "json", "demo") is json
 
 
+def test_a_package_that_fails_is_not_called_missing(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed()
+    (tmp_path / "broken_package.py").write_text("raise ImportError('its binary is another one')")
+    monkeypatch.syspath_prepend(tmp_path)
+    expected = "^broken is installed, but fails: its binary is another one$"
+    with pytest.raises(MissingExtraError, match=expected):
+        require("broken_package", "broken", "demo")
+
+
 def test_this_installation_knows_its_extras() -> None:
     """Every extra that the commands name is one of the package."""
     try:

@@ -147,6 +147,11 @@ class TestBuilding:
         with pytest.raises(ComparisonUnavailableError, match=r"no C\+\+ compiler: set CXX"):
             native_program("primitives", folder=tmp_path)
 
+    def test_a_chosen_compiler_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CXX", "ccache g++")
+        with pytest.raises(ComparisonUnavailableError, match="CXX is 'ccache g\\+\\+'"):
+            native_programs.find_compiler()
+
     def test_no_graph_api(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Library, "exports", lambda self, function: False)
         with pytest.raises(ComparisonUnavailableError, match="without the Graph API"):

@@ -39,7 +39,8 @@ DATA_FORMATS = tuple(TAGS)
 # By data format; the second of each is that of transposed convolutions.
 WEIGHTS_FORMATS = {"NCX": ("OIX", "IOX"), "NXC": ("XIO", "XOI")}
 
-# By whether they are transposed, and by direction. An operation of two names has the newer here.
+# By whether they are transposed, and by direction. Of two documented
+# names, the newer.
 _OPERATIONS = {
     (operation.transposed, operation.direction): operation
     for operation in reversed(DOCUMENTED.values())

@@ -59,8 +59,8 @@ class Schedule(NamedTuple):
 def schedule(estimate: float, budget: float) -> Schedule:
     """Return the runs that take about ``budget`` seconds, if a call takes ``estimate`` seconds.
 
-    A turn begins with a call that is not timed, so that nobody's calls are colder than another's;
-    of more than a minute, cold caches are no part worth mentioning.
+    A turn begins with a call that is not timed, so that nobody's calls are colder than another's.
+    Calls of more than `LONGEST_TURN` seconds have none: cold caches change their time little.
     """
     estimate = max(estimate, 1e-9)
     if estimate > min(budget, LONGEST_TURN):

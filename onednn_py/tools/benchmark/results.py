@@ -127,7 +127,7 @@ class Result:
 
     @property
     def bound_share(self) -> float | None:
-        """The bound over the time; above 1 where the tensors are faster at hand than a copy's."""
+        """The bound over the time; above 1 where the case reaches more bandwidth than a copy."""
         bound = self.bound
         return bound / self.own.median if bound and self.own.seconds else None
 

@@ -74,10 +74,12 @@ def _timed(call: Call, warm: int, count: int) -> list[float]:
         call()
     seconds = []
     gc.disable()
-    for _ in range(count):
-        start = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - start)
-        del result
-    gc.enable()
+    try:
+        for _ in range(count):
+            start = time.perf_counter()
+            result = call()
+            seconds.append(time.perf_counter() - start)
+            del result
+    finally:
+        gc.enable()
     return seconds

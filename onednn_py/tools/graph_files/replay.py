@@ -214,7 +214,8 @@ class Runner:
 
     def _executed(self, call: Call) -> OperationReport:
         notes = [
-            f"tensor {tensor.id} is random: {self._not_computed[tensor.id]} did not make it"
+            f"tensor {tensor.id} is random: {self._not_computed[tensor.id]}, which computes it, did"
+            " not run"
             for tensor in call.inputs.values()
             if tensor.id in self._not_computed and tensor.id not in self._given
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 
@@ -54,6 +55,13 @@ def test_an_error_is_an_answer(error: Exception, answer: list[str]) -> None:
     assert lines[1] == answer
     # A case that was not prepared is not run.
     assert lines[2][:2] == ["failed", "failed"]
+
+
+def test_an_error_of_a_timed_call_leaves_the_garbage_collector_on() -> None:
+    calls = iter([None])
+    lines = answers(runner(lambda: next(calls)), PREPARE, "run 0 1")
+    assert lines[2][:2] == ["failed", "failed"]
+    assert gc.isenabled()
 
 
 def test_a_runner_that_is_not_installed() -> None:

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from onednn_py.errors import OneDNNPyError
+import onednn_py
+from onednn_py.errors import LibraryNotFoundError, OneDNNPyError
 from onednn_py.tools.benchmark.worker_process import (
     WorkerFailure,
     WorkerProcess,
@@ -43,9 +44,16 @@ class TrainingBenchmark:
     Raises
     ------
     PyTorchMissingError
+    LibraryNotFoundError
+        If there is no oneDNN library, which every network would need.
     """
 
     def __init__(self, *, threads: int, budget: float, memory: bool) -> None:
+        if onednn_py.info()["library"] is None:
+            raise LibraryNotFoundError(
+                "no oneDNN library is loaded, which computes PyTorch's convolutions here: see"
+                " `python -m onednn_py info`"
+            )
         # As in a user's own training, whose threads are not bound.
         self._environment = worker_environment(threads, False)
         self._budget = budget
@@ -66,16 +74,19 @@ class TrainingBenchmark:
         try:
             found = self._asked({"time": settings.to_json(), "budget": self._budget})
             calls = [Call(**call) for call in found.pop("calls")]
-            result = StepResult(settings, calls=calls, **found)
-            if self._memory:
-                peaks = {
-                    side: self._asked({"memory": settings.to_json(), "side": side})["peak"]
-                    for side in ("plain", "enabled")
-                }
-                result = dataclasses.replace(result, peaks=peaks)
         except WorkerFailure as failure:
             return StepResult(settings, failure=str(failure))
-        return result
+        result = StepResult(settings, calls=calls, **found)
+        if not self._memory:
+            return result
+        try:
+            peaks = {
+                side: self._asked({"memory": settings.to_json(), "side": side})["peak"]
+                for side in ("plain", "enabled")
+            }
+        except WorkerFailure as failure:
+            return dataclasses.replace(result, memory_failure=str(failure))
+        return dataclasses.replace(result, peaks=peaks)
 
     def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer of a fresh process."""

@@ -59,6 +59,8 @@ class StepResult:
         Convolutions that PyTorch runs itself, by reason.
     peaks : mapping of str to (int or None)
         Most bytes of a process that trains, by side; empty if it was not measured.
+    memory_failure : str
+        Why there are no peaks though they were asked for, otherwise empty.
     """
 
     settings: Settings
@@ -70,6 +72,7 @@ class StepResult:
     taken: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
     peaks: Mapping[str, int | None] = field(default_factory=dict)
+    memory_failure: str = ""
 
     @property
     def title(self) -> str:

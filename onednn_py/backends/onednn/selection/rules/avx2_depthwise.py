@@ -2,8 +2,9 @@
 
 Fitted on 754 weights gradients of the survey's families, on 312 gradients of images of up to 2048
 channels, and the first rule on 2,207 problems of all operations. Ratios are of the rule's choice to
-that without it, by `benchmarks/survey.py pairs --depthwise`, or `--broad`, on problems that were drawn after the rules: geometric mean, worst, of so many. Two
-cores of an AMD EPYC of family 25 without AVX-512.
+that without it, by `benchmarks/survey.py pairs --depthwise`, or `--broad`, on problems that were
+drawn after the rules: geometric mean, worst, of so many. Two cores of an AMD EPYC of family 25
+without AVX-512.
 """
 
 from __future__ import annotations
