@@ -132,7 +132,9 @@ def test_a_killed_worker_of_a_data_loader_is_an_error(monkeypatch: pytest.Monkey
     """A signal's handler of PyTorch raises it between any two instructions."""
     monkeypatch.delenv(RAISE)
     large = torch.ones(8, 64, 56, 56), torch.ones(64, 64, 3, 3)
-    batches: Any = iter(torch.utils.data.DataLoader(Items(), num_workers=1))
+    # Not forked, since tests before this one may have started threads of JAX.
+    loader = torch.utils.data.DataLoader(Items(), num_workers=1, multiprocessing_context="spawn")
+    batches: Any = iter(loader)
     next(batches)
     with enabled():
         torch.conv2d(*large)

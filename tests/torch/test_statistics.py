@@ -95,7 +95,6 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
     [
         onednn_py.OneDNNPyError("mine"),
         RuntimeError("x" * 10_000),
-        MemoryError(),
         TypeError(),
         OSError(),
     ],
