@@ -29,7 +29,7 @@ __all__ = ["BoundCall", "Pick"]
 
 Array = npt.NDArray[Any]
 
-ndarray, may_share_memory = np.ndarray, np.may_share_memory
+ndarray, memmap, may_share_memory = np.ndarray, np.memmap, np.may_share_memory
 Pick = Callable[[Sequence[Array]], Sequence[Array]]
 
 # How often a bound call uses its plan before the cache hears of it: the cache's lock and
@@ -110,6 +110,7 @@ class BoundCall:
         """Whether an output is an array of this shape that oneDNN can write."""
         return (
             type(out) is ndarray
+            and type(out.base) is not memmap
             and out.shape == shape
             and out.dtype is self._dtype
             and out.flags.num & WRITTEN_IN_PLACE == WRITTEN_IN_PLACE

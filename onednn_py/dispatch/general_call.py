@@ -17,6 +17,7 @@ from onednn_py.problem.arrays import (
     TensorSpec,
     checked_output,
     element_strides,
+    map_one_file,
     readable,
     share_memory,
 )
@@ -102,7 +103,7 @@ class _Result:
         apart = out is not None and (
             element_strides(out) is None
             or (dense and not out.flags.c_contiguous)
-            or any(np.may_share_memory(out, i) for i in inputs)
+            or any(np.may_share_memory(out, i) or map_one_file(out, i) for i in inputs)
         )
         self.computed = pool.empty(view.shape, DTYPES[dtype]) if apart else self.written
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +30,7 @@ __all__ = [
     "checked_output",
     "common_dtype",
     "element_strides",
+    "map_one_file",
     "overlaps",
     "readable",
     "share_memory",
@@ -211,11 +213,33 @@ def checked_output(where: str, out: Any, shape: tuple[int, ...], dtype: str) -> 
 
 def share_memory(first: Array, second: Array) -> bool:
     """Whether two arrays have an element in common; in doubt (it is NP-hard), yes."""
+    if map_one_file(first, second):
+        return True
     try:
         # NumPy's stubs know two of its values only; any other bounds the search.
         return np.shares_memory(first, second, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
+
+
+def map_one_file(first: Array, second: Array) -> bool:
+    """Whether two arrays lie on one file, whose memory may have several addresses."""
+    name, other = _file_of(first), _file_of(second)
+    if name is None or other is None:
+        return False
+    try:
+        return os.path.samefile(name, other)
+    except OSError:  # a file that was deleted
+        return name == other
+
+
+def _file_of(array: Any) -> str | None:
+    """Return the file that an array's memory is mapped from; None if there is none with a name."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return os.fspath(array.filename)
+        array = array.base
+    return None
 
 
 def overlaps(array: Array) -> bool:

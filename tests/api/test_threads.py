@@ -16,7 +16,7 @@ import threadpoolctl
 
 import onednn_py
 from onednn_py import AttributeValueError, config
-from onednn_py.backends.onednn.binding import openmp, runtime
+from onednn_py.backends.onednn.binding import runtime
 from onednn_py.backends.onednn.binding.library import library
 from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.system import blas_threads, parallel
@@ -373,22 +373,3 @@ def test_a_library_without_threads_has_one(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(runtime, "_openmp_of", None)
     onednn_py.set_num_threads(3)
     assert onednn_py.get_num_threads() == 1
-
-
-@needs_openmp
-def test_a_runtime_with_its_own_limit() -> None:
-    class LimitedRuntime:
-        def __init__(self) -> None:
-            self.number = 2
-
-        def omp_get_max_threads(self) -> int:
-            return self.number
-
-        def omp_set_num_threads(self, number: int) -> None:
-            self.number = min(number, 4)
-
-    def work() -> list[int]:
-        limited = openmp.OpenMP(LimitedRuntime())
-        return [limited.apply(number) for number in (None, 9, 9, 3, 9, None, None)]
-
-    assert on_another_thread(work) == [2, 4, 4, 3, 4, 2, 2]

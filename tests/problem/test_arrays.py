@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -153,6 +156,29 @@ def test_subclasses_are_read_as_plain_arrays(tmp_path, backend: str) -> None:
     result = onednn_py.convolution(mapped, np.ones((3, 2, 1), np.float32), backend=backend)
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, np.full((1, 4, 1), 18))
+
+
+@pytest.mark.parametrize(
+    "form", [np.array, np.asarray, lambda array: array, lambda array: array[:]]
+)
+def test_memory_of_one_file_at_two_addresses(form: Any, tmp_path: Path, backend: str) -> None:
+    path, shape = tmp_path / "tensor", (1, 64, 64, 8)
+    src = np.memmap(path, np.float32, "w+", shape=shape)
+    src[...] = np.arange(src.size).reshape(shape) % 7
+    weights = np.ones((3, 3, 8, 8), np.float32)
+    options = {"pads_begin": 1, "pads_end": 1, "backend": backend}
+    expected = onednn_py.convolution(src.copy(), weights, **options)
+    plan = onednn_py.plan("convolution", src, weights, **options)
+    kept = src.copy()
+    for _ in range(2):  # the second call is known
+        for call in (onednn_py.convolution, plan):
+            src[...] = kept
+            out = form(np.memmap(path, np.float32, "r+", shape=shape))
+            if call is plan:
+                plan(src, weights, out=out)
+            else:
+                onednn_py.convolution(src, weights, out=out, **options)
+            np.testing.assert_array_equal(out, expected)
 
 
 def test_every_second_element_of_an_odd_size(backend: str) -> None:

@@ -143,7 +143,6 @@ TESTED_BY = {
     "backends.numpy.channelwise": "backends/numpy/test_plan.py",
     "backends.numpy.gradient": "backends/numpy/test_plan.py",
     "backends.onednn.binding.engine": "backends/onednn/selection/test_select.py",
-    "backends.onednn.binding.openmp": "api/test_threads.py",
     "backends.onednn.binding.runtime": "api/test_threads.py",
     "backends.onednn.execution.bias_steps": "backends/onednn/selection/test_bias_additions.py",
     "backends.onednn.execution.casts": "backends/onednn/execution/test_chunked_execution.py",

@@ -103,20 +103,21 @@ class OpenMP:
         number: int = self._get()
         if number == applied.number and wanted == applied.wanted:
             return number
-        if wanted is None:
-            if applied.wanted is not None and number == applied.number:
-                self._set(applied.before)
-                number = applied.before
-        else:
-            if applied.wanted is None or number != applied.number:
-                # Others may have set it meanwhile: their number is put back.
-                applied.before = number
+        # Each step leaves what the next call, after an interrupt between any two, puts right.
+        if applied.wanted is not None and number == applied.number:
+            number = applied.before
+            self._set(number)
+        if wanted is not None:
+            # Others may have set it meanwhile: their number is put back.
+            applied.before = number
             if number != wanted:
+                parallel.follow(wanted)
+                applied.wanted, applied.number = wanted, wanted
                 self._set(wanted)
                 # A runtime may have a limit of its own.
                 number = self._get()
-        applied.wanted, applied.number = wanted, number
         parallel.follow(number)
+        applied.wanted, applied.number = wanted, number
         return number
 
 

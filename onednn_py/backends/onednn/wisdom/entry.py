@@ -18,7 +18,7 @@ __all__ = ["Entry", "Machine", "checked_problem"]
 LONGEST_TEXT = 1000
 DEEPEST_CHOICE = 4
 LARGEST_CHOICE = 64
-MOST_THREADS = 2**16
+MOST_THREADS = 2**31 - 1
 MOST_MICROSECONDS = 1e12
 
 
