@@ -13,6 +13,7 @@ from onednn_py.tools.benchmark.training.measurement import TrainingBenchmark
 from onednn_py.tools.benchmark.training.networks import NETWORKS
 from onednn_py.tools.benchmark.training.results import StepResult
 from onednn_py.tools.benchmark.training.settings import Settings
+from tests.support.requirements import needs_onednn
 
 COMMAND = ("bench", "--training")
 
@@ -133,6 +134,7 @@ def test_each_network_is_written_when_it_is_measured(
     ]
 
 
+@needs_onednn  # without a library nothing is started, and PyTorch not looked for
 def test_missing_pytorch_is_an_error_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
