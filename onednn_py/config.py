@@ -320,7 +320,9 @@ def set_idle_threads(choice: str | None) -> None:
         If the choice is not accepted.
     """
     global _process_idle_threads
-    _process_idle_threads = _idle_threads_setting.current(choice) if choice is not None else None
+    if choice is not None:
+        choice = _idle_threads_setting.current(choice, "set_idle_threads")
+    _process_idle_threads = choice
 
 
 def leaves_idle_threads() -> bool:

@@ -145,7 +145,7 @@ def _errors(
         tolerance = relative_tolerance * magnitude + absolute_tolerance
         tolerable &= bool((error <= tolerance).all())
         relative_errors.append((error / (magnitude.max() or 1.0)).ravel())
-        ulp_errors.append((error / _ulp(exact, case.dtype)).ravel())
+        ulp_errors.append((error / spacing(exact, case.dtype)).ravel())
     relative, ulps = np.concatenate(relative_errors), np.concatenate(ulp_errors)
     return (
         float(relative.max()),
@@ -156,11 +156,12 @@ def _errors(
     )
 
 
-def _ulp(exact: Array, dtype: str) -> Array:
+def spacing(exact: Array, dtype: str) -> Array:
     """Return the distance between neighbouring numbers of the data type at each element."""
     _, exponents = np.frexp(exact)
-    spacing = np.ldexp(1.0, exponents - DATA_TYPES[dtype].digits)
-    distances: Array = np.maximum(spacing, DATA_TYPES[dtype].smallest)
+    # frexp gives 0 the exponent of numbers from 0.5 to 1.
+    ulps = np.where(exact == 0, 0.0, np.ldexp(1.0, exponents - DATA_TYPES[dtype].digits))
+    distances: Array = np.maximum(ulps, DATA_TYPES[dtype].smallest)
     return distances
 
 

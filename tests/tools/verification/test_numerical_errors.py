@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from onednn_py.problem.dtypes import DATA_TYPES
 from onednn_py.tools.benchdnn import parse_descriptor
 from onednn_py.tools.benchdnn.case import Case
-from onednn_py.tools.verification.numerical_errors import family, grouped, measure
+from onednn_py.tools.verification.numerical_errors import (
+    family,
+    grouped,
+    measure,
+    spacing,
+)
 from onednn_py.tools.verification.verifier import runners
 from tests.support.requirements import needs_onednn
 
@@ -21,6 +30,13 @@ def test_correct_rounding_is_off_by_half_an_ulp() -> None:
     groups = grouped(measurements)
     assert [group.cases for group in groups] == [1, 1]
     assert groups[-1].family == "NumPy"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_spacing_is_that_of_numpy(dtype: str) -> None:
+    values = np.array([0, 1, -1.5, 4, 1e-3], DATA_TYPES[dtype].numpy)
+    expected = np.abs(np.spacing(values)).astype(np.float64)
+    assert spacing(values.astype(np.float64), dtype).tolist() == expected.tolist()
 
 
 def test_families() -> None:
