@@ -29,7 +29,7 @@ from onednn_py.problem.arrays import element_strides
 from onednn_py.problem.call_spec import SubProblem, call_spec
 from onednn_py.problem.problem import Problem
 from onednn_py.system.memory_pool import Block, pool
-from tests.support.cases import CURATED, Case, Tensors, arguments_by_name, case
+from tests.support.cases import CURATED, OPERATIONS, Case, Tensors, arguments_by_name, case
 from tests.support.reference import assert_exact
 
 __all__ = [
@@ -76,6 +76,15 @@ GEOMETRIES = {
     **NETWORKS,
     **{name: CURATED[name] for name in ("2d_groups_16", "2d_depthwise", "2d_channel_tail")},
 }
+
+
+def format_in_turn(name: str, operation: str) -> str:
+    """Return the format in which a geometry is tested with an operation.
+
+    Each geometry and each operation has both, in half of the time that all pairs take.
+    """
+    turn = list(GEOMETRIES).index(name) + OPERATIONS.index(operation)
+    return tuple(FORMATS)[turn % len(FORMATS)]
 
 
 def of_images(geometry: Case, images: int) -> Case:
