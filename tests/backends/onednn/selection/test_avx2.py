@@ -44,6 +44,15 @@ RULES = (
 
 # Each with the activations and an implementation of the rule that only such CPUs ask.
 OWN = {
+    "mb4ic128ih10oc32oh5kh3sh2ph1 BWD_D f32 NXC": ("given", "x64:gemm:jit"),
+    "deconv:mb4ic96ih13oc4oh25kh1sh2ph0 BWD_D f32 NCX": ("any", "x64:gemm:jit"),
+    "deconv:mb8ic6iw1360oc2ow2719kw3sw2pw1 FWD_B f32 NXC": ("any", "x64:gemm:jit"),
+    # Beyond limits of the rule before: steps, kernel, inputs, outputs.
+    "deconv:mb4ic8ih20oc4oh40kh2sh2ph0 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb4ic8ih20oc4oh39kh3sh2ph1 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb4ic8ih20oc7oh41kh5sh2ph1 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "deconv:mb4ic9ih20oc6oh41kh5sh2ph1 FWD_D f32 NXC": ("given", "jit:avx2"),
+    "g16mb6ic16id9oc16od9kd1pd0 FWD_D f32 NXC": ("nxc", "jit_dw:avx2"),
     "mb2ic100ih46oc3oh23kh3sh2ph1 BWD_D f32 NXC": ("given", "jit:avx2"),
     "deconv:mb4ic12ih66oc12oh66kh1ph0 BWD_WB f32 NCX": ("any", "x64:gemm:jit"),
     "mb2ic4ih16oc24oh8kh3sh2ph1 FWD_B f32 NCX": ("any", "jit:avx2"),
@@ -222,6 +231,14 @@ BEHIND_STRIDED_1X1 = (
     "mb8ic64ih113oc128oh57kh1sh2ph0 FWD_D f32 NCX",
 )
 OTHERS = [
+    # Too few flops for a rule of AVX2_UPSAMPLING.
+    "deconv:mb1ic4ih4oc1oh9kh5sh2ph1 FWD_D f32 NXC",
+    # Limits of the last two rules of AVX2_GRADIENTS: sides; lines, pixels, inputs, patches.
+    "deconv:mb4ic96ih13oc4oh26kh1sh2ph0 BWD_D f32 NCX",
+    "mb4ic128iw180oc32ow90kw3sw2pw1 BWD_D f32 NXC",
+    "mb4ic128ih20oc32oh10kh3sh2ph1 BWD_D f32 NXC",
+    "mb4ic60ih10oc32oh5kh3sh2ph1 BWD_D f32 NXC",
+    "mb4ic128ih10oc32oh5kh2sh2ph0 BWD_D f32 NXC",
     "mb16ic64ih56oc64kh3ph1 BWD_D f32 NCX",
     "mb16ic64ih56oc64kh3ph1 FWD_D f32 NCX",
     "mb16ic256ih56oc128kh1 BWD_W f32 NXC",

@@ -57,6 +57,22 @@ AVX2_UPSAMPLING = (
         "0.35, 0.72 of 8",
         formulation="as_convolution",
     ),
+    # Most windows overlap; images of 3x3 have a faster kernel.
+    Rule(
+        lambda s: (
+            _upsamples(s)
+            and s.data
+            and s.positions > 1.2 * s.steps
+            and s.positions != 9
+            and s.inputs <= 6
+            and s.outputs <= 8
+            and s.flops >= 1e5
+        ),
+        "any",
+        GEMM,
+        "0.69, 1.55 of 24",
+        formulation="as_convolution",
+    ),
     Rule(
         lambda s: (
             _upsamples(s)
