@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from onednn_py.backends.base import Plan
 from onednn_py.errors import DTypeError
-from onednn_py.problem.arrays import WRITTEN_IN_PLACE
+from onednn_py.problem.arrays import WRITTEN_IN_PLACE, is_mapped
 from onednn_py.problem.call_spec import CallSpec
 from onednn_py.problem.dtypes import DTYPES
 from onednn_py.problem.foreign import as_output
@@ -29,7 +29,7 @@ __all__ = ["BoundCall", "Pick"]
 
 Array = npt.NDArray[Any]
 
-ndarray, memmap, may_share_memory = np.ndarray, np.memmap, np.may_share_memory
+ndarray, may_share_memory = np.ndarray, np.may_share_memory
 Pick = Callable[[Sequence[Array]], Sequence[Array]]
 
 # How often a bound call uses its plan before the cache hears of it: the cache's lock and
@@ -110,7 +110,7 @@ class BoundCall:
         """Whether an output is an array of this shape that oneDNN can write."""
         return (
             type(out) is ndarray
-            and type(out.base) is not memmap
+            and (out.base is None or not is_mapped(out))
             and out.shape == shape
             and out.dtype is self._dtype
             and out.flags.num & WRITTEN_IN_PLACE == WRITTEN_IN_PLACE

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ __all__ = [
     "checked_output",
     "common_dtype",
     "element_strides",
+    "is_mapped",
     "map_one_file",
     "overlaps",
     "readable",
@@ -223,23 +224,57 @@ def share_memory(first: Array, second: Array) -> bool:
 
 
 def map_one_file(first: Array, second: Array) -> bool:
-    """Whether two arrays lie on one file, whose memory may have several addresses."""
-    name, other = _file_of(first), _file_of(second)
-    if name is None or other is None:
+    """Whether two arrays may have bytes of one file in common, at two addresses.
+
+    NumPy compares addresses, and a file that is mapped twice has two. Only files with a name can be
+    compared.
+    """
+    one, other = _file_part(first), _file_part(second)
+    if one is None or other is None or one.mapping is other.mapping:
+        return False
+    if one.stop <= other.start or other.stop <= one.start:
         return False
     try:
-        return os.path.samefile(name, other)
+        return os.path.samefile(one.name, other.name)
     except OSError:  # a file that was deleted
-        return name == other
+        return one.name == other.name
 
 
-def _file_of(array: Any) -> str | None:
-    """Return the file that an array's memory is mapped from; None if there is none with a name."""
+def is_mapped(array: Array) -> bool:
+    """Whether an array's memory is mapped from a file with a name."""
+    return _mapping_of(array) is not None
+
+
+class _FilePart(NamedTuple):
+    """The bytes of a file from an array's first element to the end of its last one."""
+
+    mapping: np.memmap[Any, Any]
+    name: str
+    start: int
+    stop: int
+
+
+def _file_part(array: Array) -> _FilePart | None:
+    mapping = _mapping_of(array)
+    if mapping is None or mapping.filename is None or array.size == 0:
+        return None
+    start = mapping.offset + array.ctypes.data - mapping.ctypes.data
+    reaches = [
+        stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True)
+    ]
+    stop = start + sum(max(reach, 0) for reach in reaches) + array.itemsize
+    start += sum(min(reach, 0) for reach in reaches)
+    return _FilePart(mapping, os.fspath(mapping.filename), start, stop)
+
+
+def _mapping_of(array: Any) -> np.memmap[Any, Any] | None:
+    """Return the array that was mapped, of which this one is a view of any depth."""
+    found = None
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap) and array.filename is not None:
-            return os.fspath(array.filename)
+            found = array
         array = array.base
-    return None
+    return found
 
 
 def overlaps(array: Array) -> bool:

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +22,7 @@ from onednn_py.backends.onednn.binding.runtime import current_engine
 from onednn_py.system import blas_threads, parallel
 from tests.support.forks import needs_fork
 from tests.support.requirements import HAS_ONEDNN, needs_onednn
-
-Result = TypeVar("Result")
+from tests.support.threads import on_another_thread
 
 USES_OPENMP = HAS_ONEDNN and library().uses_openmp
 needs_openmp = pytest.mark.skipif(not USES_OPENMP, reason="no oneDNN library with OpenMP here")
@@ -67,14 +66,6 @@ def numpy_pool_threads() -> set[int]:
     # In NumPy's folder or in numpy.libs beside it; a NumPy without its own uses the system's.
     own = [pool for pool in found if pool["filepath"].startswith(package)]
     return {pool["num_threads"] for pool in own or found} - {None}
-
-
-def on_another_thread(function: Callable[[], Result]) -> Result:
-    results: list[Result] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join()
-    return results[0]
 
 
 @needs_openmp

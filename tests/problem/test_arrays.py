@@ -10,7 +10,7 @@ import pytest
 
 import onednn_py
 from onednn_py import AttributeValueError
-from onednn_py.problem.arrays import element_strides, overlaps
+from onednn_py.problem.arrays import element_strides, map_one_file, overlaps, share_memory
 from tests.support.cases import CURATED, OPERATIONS
 from tests.support.memory_layouts import (
     FORMS,
@@ -158,27 +158,78 @@ def test_subclasses_are_read_as_plain_arrays(tmp_path, backend: str) -> None:
     np.testing.assert_array_equal(result, np.full((1, 4, 1), 18))
 
 
-@pytest.mark.parametrize(
-    "form", [np.array, np.asarray, lambda array: array, lambda array: array[:]]
-)
-def test_memory_of_one_file_at_two_addresses(form: Any, tmp_path: Path, backend: str) -> None:
+FORMS_OF_OUTPUTS = {
+    "copy": np.array,
+    "mapped": lambda array: array,
+    "plain": np.asarray,
+    "view": lambda array: array[:],
+    "view of plain": lambda array: np.asarray(array)[:],
+    "reshaped twice": lambda array: np.asarray(array).reshape(-1).reshape(array.shape),
+}
+
+
+@pytest.mark.parametrize("read", [np.asarray, lambda array: array], ids=["plain", "mapped"])
+@pytest.mark.parametrize("form", FORMS_OF_OUTPUTS.values(), ids=FORMS_OF_OUTPUTS)
+def test_memory_of_one_file_at_two_addresses(
+    form: Any, read: Any, tmp_path: Path, backend: str
+) -> None:
     path, shape = tmp_path / "tensor", (1, 64, 64, 8)
-    src = np.memmap(path, np.float32, "w+", shape=shape)
-    src[...] = np.arange(src.size).reshape(shape) % 7
+    mapped = np.memmap(path, np.float32, "w+", shape=shape)
+    mapped[...] = np.arange(mapped.size).reshape(shape) % 7
+    kept, src = mapped.copy(), read(mapped)
     weights = np.ones((3, 3, 8, 8), np.float32)
     options = {"pads_begin": 1, "pads_end": 1, "backend": backend}
-    expected = onednn_py.convolution(src.copy(), weights, **options)
+    expected = onednn_py.convolution(kept, weights, **options)
     plan = onednn_py.plan("convolution", src, weights, **options)
-    kept = src.copy()
     for _ in range(2):  # the second call is known
         for call in (onednn_py.convolution, plan):
-            src[...] = kept
+            mapped[...] = kept
             out = form(np.memmap(path, np.float32, "r+", shape=shape))
             if call is plan:
                 plan(src, weights, out=out)
             else:
                 onednn_py.convolution(src, weights, out=out, **options)
             np.testing.assert_array_equal(out, expected)
+
+
+def test_parts_of_one_file(tmp_path: Path) -> None:
+    """Bytes are compared, not files: in one mapping by NumPy, in two by their place in the file."""
+    path, rows = tmp_path / "tensors", np.arange(64, dtype=np.float32).reshape(8, 8)
+    rows.tofile(path)
+    first = np.memmap(path, np.float32, "r+", shape=(8, 8))
+    second = np.memmap(path, np.float32, "r+", offset=128, shape=(4, 8))
+    other = np.memmap(path, np.float32, "r+", shape=(8, 8))
+    np.testing.assert_array_equal(second, rows[4:])
+    assert map_one_file(first, second)
+    assert map_one_file(np.asarray(first)[4:], second[:1])
+    assert map_one_file(first[7::-1][3:], other[4:5])
+    assert not map_one_file(first[:4], second)
+    assert not map_one_file(first[3::-1], second)
+    assert not map_one_file(first[:0], other)
+    assert not map_one_file(first[::2], first[1::2])
+    assert not share_memory(first[::2], first[1::2])
+    assert share_memory(first, other)
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    assert not map_one_file(first, np.memmap(tmp_path / "copy", np.float32, "r+", shape=(8, 8)))
+    path.unlink()
+    assert map_one_file(first, other)
+
+
+def test_gradients_in_parts_of_one_file(tmp_path: Path, backend: str) -> None:
+    src, weights = np.ones((1, 8, 8, 4), np.float32), np.ones((3, 3, 4, 4), np.float32)
+    diff_dst = np.ones((1, 6, 6, 4), np.float32)
+    path = tmp_path / "gradients"
+    np.zeros(src.size + weights.size, np.float32).tofile(path)
+    outs = (
+        np.memmap(path, np.float32, "r+", shape=src.shape),
+        np.memmap(path, np.float32, "r+", offset=src.nbytes, shape=weights.shape),
+        None,
+    )
+    expected = onednn_py.convolution_backward(src, weights, diff_dst, backend=backend)
+    for _ in range(2):
+        onednn_py.convolution_backward(src, weights, diff_dst, out=outs, backend=backend)
+        np.testing.assert_array_equal(outs[0], expected[0])
+        np.testing.assert_array_equal(outs[1], expected[1])
 
 
 def test_every_second_element_of_an_odd_size(backend: str) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "StridedCandidateRun",
     "assert_apart",
     "computes_products",
+    "format_in_turn",
     "of_images",
     "plan_problem",
     "plan_sub_problems",

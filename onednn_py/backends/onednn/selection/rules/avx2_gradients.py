@@ -29,10 +29,10 @@ def _is_strided_data_last(shape: Shape) -> bool:
     return shape.dense_last and shape.data and not shape.transposed and shape.strided
 
 
-def _ends_at_a_pixel(shape: Shape) -> bool:
-    """Whether the larger tensor of a strided 1x1 problem ends before the strides do.
+def _has_sides_beside_strides(shape: Shape) -> bool:
+    """Whether sides of a strided 1x1 problem's larger tensor are no multiples of the strides.
 
-    Its sides are then no multiples of the strides, and strided_1x1 has no layout for it.
+    Then strided_1x1 has no layout for that tensor, whose elements ``dst_size`` counts.
     """
     return shape.dst_size < shape.images * shape.inputs * shape.pixels * shape.steps
 
@@ -143,14 +143,14 @@ AVX2_GRADIENTS = (
             and s.transposed
             and s.strided
             and s.is_1x1
-            and _ends_at_a_pixel(s)
+            and _has_sides_beside_strides(s)
         ),
         "any",
         GEMM,
         "0.65, 1.51 of 24 of all operations; 0.56, 0.80 of 5 of families",
         formulation="as_convolution",
     ),
-    # Windows of so few pixels do not fill the registers of oneDNN's first choices.
+    # oneDNN's first choices take longer with fewer pixels of dst; gemm has a product of few rows.
     Rule(
         lambda s: (
             _is_strided_data_last(s)

@@ -57,7 +57,7 @@ AVX2_UPSAMPLING = (
         "0.35, 0.72 of 8",
         formulation="as_convolution",
     ),
-    # Most windows overlap; images of 3x3 have a faster kernel.
+    # Windows that overlap; for 3x3 kernels, rules below have a faster implementation.
     Rule(
         lambda s: (
             _upsamples(s)
