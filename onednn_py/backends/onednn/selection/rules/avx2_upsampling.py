@@ -57,7 +57,7 @@ AVX2_UPSAMPLING = (
         "0.35, 0.72 of 8",
         formulation="as_convolution",
     ),
-    # Windows that overlap; for 3x3 kernels, rules below have a faster implementation.
+    # Windows that overlap. For 3x3 kernels, the choices of later tables are faster.
     Rule(
         lambda s: (
             _upsamples(s)
